@@ -1,0 +1,399 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/member"
+)
+
+// Slots is the number of shares into which the session space is cut.
+const Slots = 1024
+
+// Copies is how many members hold a slot's sessions where there are as many:
+// the owner and two successors.
+const Copies = 3
+
+// Slot is one share of the session space, 0 to Slots-1.
+type Slot uint16
+
+// Epoch numbers tables: the Raft index of the entry that made this one. Zero
+// is the empty table, before any entry.
+type Epoch uint64
+
+var (
+	// ErrStale means that a change was planned from another table than the
+	// one it met: plan again.
+	ErrStale = errors.New("planned from another epoch")
+	// ErrGap means that a delta starts after the table it met: ask for more.
+	ErrGap = errors.New("delta does not reach back to this epoch")
+)
+
+// State is a member's state in the table. Unlike its status in gossip it is
+// agreed, and changes only by an entry in the log.
+type State uint8
+
+// The states of a member in the table.
+const (
+	Joining  State = iota + 1 // filling its copies
+	Up                        // in sync for all slots that want it
+	Down                      // found dead
+	Stopping                  // ending, will come back: SIGTERM
+	Leaving                   // ending for good
+)
+
+// String returns the word that commands and the HTTP API show.
+func (s State) String() string {
+	switch s {
+	case Joining:
+		return "joining"
+	case Up:
+		return "up"
+	case Down:
+		return "down"
+	case Stopping:
+		return "stopping"
+	case Leaving:
+		return "leaving"
+	}
+	return "unknown"
+}
+
+// Holder is one run of one member: what an in-sync set is made of, so that a
+// restarted process never counts for what the one before it held.
+type Holder struct {
+	Num  member.Number
+	Boot member.Boot
+}
+
+// Member is a member's entry in the table.
+type Member struct {
+	Num     member.Number
+	ID      member.ID
+	Name    string
+	Addr    string // agent to agent, host:port
+	Boot    member.Boot
+	State   State
+	Witness bool // votes, holds no sessions
+	Drain   bool // asked to hand over all its slots, stays a member
+	Weight  uint16
+	Changed Epoch // when this entry was last changed
+}
+
+// Holder returns the member's present run.
+func (m *Member) Holder() Holder { return Holder{m.Num, m.Boot} }
+
+// SlotState is what is decided for one slot.
+type SlotState struct {
+	Home     member.Number
+	Swap     bool   // successors in the other order, so that a dead home's load is shared
+	Re       uint64 // rises by 1 at each change of Owner or InSync
+	PrevRe   uint64 // the Re this state was derived from
+	Owner    member.Number
+	InSync   []Holder // the owner among them; sorted by number
+	Learners []Holder // being filled; sorted by number
+	Lost     bool     // the last copy was given up by a reset
+	Changed  Epoch
+}
+
+// InSyncHas reports whether h is in the in-sync set.
+func (s *SlotState) InSyncHas(h Holder) bool { return slices.Contains(s.InSync, h) }
+
+// InSyncBoot returns the boot under which num is in sync, and whether it is.
+func (s *SlotState) InSyncBoot(num member.Number) (member.Boot, bool) {
+	for _, h := range s.InSync {
+		if h.Num == num {
+			return h.Boot, true
+		}
+	}
+	return member.Boot{}, false
+}
+
+// Key signs session ids. Keys rotate: new ids are signed with the last one in
+// the table, all are accepted.
+type Key struct {
+	ID     uint8
+	Secret [32]byte
+}
+
+// Settings hold for the whole cluster. The first leader takes them from its
+// configuration; an agent whose own differ stops.
+type Settings struct {
+	Replicas     uint8 // successors that hold a copy, 0 to 2
+	Refuse       bool  // on_partition = "refuse"
+	Disk         bool  // durability = "disk"
+	MinCopies    uint8 // refuse: fewest copies in sync for a write, 1 or 2
+	ReapAfter    time.Duration
+	StallTimeout time.Duration
+}
+
+// Table is the agreed state of the cluster at one epoch. Treat a shared one as
+// read-only.
+type Table struct {
+	Epoch    Epoch
+	Cluster  [16]byte // made at bootstrap
+	NextNum  member.Number
+	Members  []Member        // sorted by number
+	Order    []member.Number // ring order; members keep their position while down
+	Slots    [Slots]SlotState
+	Keys     []Key
+	Settings Settings
+
+	membersChanged Epoch // Members or Order
+	metaChanged    Epoch // Cluster, NextNum, Keys, Settings
+}
+
+// Member returns the entry of num, or nil.
+func (t *Table) Member(num member.Number) *Member {
+	i, ok := slices.BinarySearchFunc(t.Members, num, func(m Member, n member.Number) int {
+		return int(m.Num) - int(n)
+	})
+	if !ok {
+		return nil
+	}
+	return &t.Members[i]
+}
+
+// ByID returns the entry of the member with that id, or nil.
+func (t *Table) ByID(id member.ID) *Member {
+	for i := range t.Members {
+		if t.Members[i].ID == id {
+			return &t.Members[i]
+		}
+	}
+	return nil
+}
+
+// ByName returns the entry of the member with that name, or nil.
+func (t *Table) ByName(name string) *Member {
+	for i := range t.Members {
+		if t.Members[i].Name == name {
+			return &t.Members[i]
+		}
+	}
+	return nil
+}
+
+// Position returns num's index in the ring order, or -1.
+func (t *Table) Position(num member.Number) int { return slices.Index(t.Order, num) }
+
+// Walk returns all members but witnesses in the order in which they are asked
+// to hold h: its home, the next two in ring order (swapped where the slot says
+// so), then the rest of the ring.
+func (t *Table) Walk(h Slot) []member.Number {
+	s := &t.Slots[h]
+	n := len(t.Order)
+	at := t.Position(s.Home)
+	if at < 0 {
+		at = 0
+	}
+	out := make([]member.Number, 0, n)
+	for i := range n {
+		num := t.Order[(at+i)%n]
+		if m := t.Member(num); m != nil && !m.Witness {
+			out = append(out, num)
+		}
+	}
+	if s.Swap && len(out) > 2 && out[0] == s.Home {
+		out[1], out[2] = out[2], out[1]
+	}
+	return out
+}
+
+// Want returns the members that shall hold h, first the one that shall own it:
+// the first members of Walk that are up or joining and not draining, as many
+// as the settings ask for. With every other member draining, a draining one is
+// wanted all the same: data never has nowhere to go.
+func (t *Table) Want(h Slot) []member.Number {
+	copies := int(t.Settings.Replicas) + 1
+	walk := t.Walk(h)
+	out := make([]member.Number, 0, copies)
+	for _, num := range walk {
+		if m := t.Member(num); (m.State == Up || m.State == Joining) && !m.Drain {
+			if out = append(out, num); len(out) == copies {
+				return out
+			}
+		}
+	}
+	if len(out) == 0 {
+		for _, num := range walk {
+			if m := t.Member(num); m.State == Up || m.State == Joining {
+				return append(out, num)
+			}
+		}
+	}
+	return out
+}
+
+// Successors returns the in-sync members of h beside its owner, in the order in
+// which they would take over.
+func (t *Table) Successors(h Slot) []member.Number {
+	s := &t.Slots[h]
+	var out []member.Number
+	for _, num := range t.Walk(h) {
+		if _, ok := s.InSyncBoot(num); ok && num != s.Owner {
+			out = append(out, num)
+		}
+	}
+	return out
+}
+
+// LowerHalf returns the lower half of the slots that num owns, at least one
+// where it owns any: those in which new sessions are opened, so that each
+// member has slots that empty by themselves and can be given away.
+func (t *Table) LowerHalf(num member.Number) []Slot {
+	var own []Slot
+	for h := range Slot(Slots) {
+		if t.Slots[h].Owner == num {
+			own = append(own, h)
+		}
+	}
+	return own[:(len(own)+1)/2]
+}
+
+// Change is one entry of the log: the table at Base becomes a new one. What is
+// nil or empty stays as it was; members and slots named are replaced whole.
+type Change struct {
+	Base     Epoch
+	Cluster  *[16]byte
+	NextNum  member.Number // 0: as it was
+	Members  []Member
+	Removed  []member.Number
+	Order    []member.Number
+	Slots    []SlotChange
+	Keys     []Key
+	Settings *Settings
+}
+
+// SlotChange replaces the state of one slot.
+type SlotChange struct {
+	Slot  Slot
+	State SlotState
+}
+
+// Empty reports whether the change changes nothing.
+func (c *Change) Empty() bool {
+	return c.Cluster == nil && c.NextNum == 0 && len(c.Members) == 0 && len(c.Removed) == 0 &&
+		len(c.Order) == 0 && len(c.Slots) == 0 && len(c.Keys) == 0 && c.Settings == nil
+}
+
+// Apply returns the table that the change makes of t at the given epoch. It
+// returns ErrStale, and no table, when the change was planned from another one.
+func (t *Table) Apply(c *Change, at Epoch) (*Table, error) {
+	if c.Base != t.Epoch {
+		return nil, fmt.Errorf("base %d, table %d: %w", c.Base, t.Epoch, ErrStale)
+	}
+	n := *t
+	n.Epoch = at
+	if c.Cluster != nil || c.NextNum != 0 || len(c.Keys) > 0 || c.Settings != nil {
+		n.metaChanged = at
+	}
+	if c.Cluster != nil {
+		n.Cluster = *c.Cluster
+	}
+	if c.NextNum != 0 {
+		n.NextNum = c.NextNum
+	}
+	if len(c.Keys) > 0 {
+		n.Keys = slices.Clone(c.Keys)
+	}
+	if c.Settings != nil {
+		n.Settings = *c.Settings
+	}
+	if len(c.Members) > 0 || len(c.Removed) > 0 || len(c.Order) > 0 {
+		n.membersChanged = at
+		n.Members = slices.DeleteFunc(slices.Clone(t.Members), func(m Member) bool {
+			return slices.Contains(c.Removed, m.Num)
+		})
+		for _, m := range c.Members {
+			m.Changed = at
+			n.putMember(m)
+		}
+	}
+	if len(c.Order) > 0 {
+		n.Order = slices.Clone(c.Order)
+	}
+	for _, s := range c.Slots {
+		if s.Slot >= Slots {
+			return nil, fmt.Errorf("slot %d: there are %d", s.Slot, Slots)
+		}
+		s.State.Changed = at
+		n.Slots[s.Slot] = s.State
+	}
+	return &n, nil
+}
+
+func (t *Table) putMember(m Member) {
+	i, ok := slices.BinarySearchFunc(t.Members, m.Num, func(m Member, n member.Number) int {
+		return int(m.Num) - int(n)
+	})
+	if ok {
+		t.Members[i] = m
+	} else {
+		t.Members = slices.Insert(t.Members, i, m)
+	}
+}
+
+// Delta is what changed in a table since an epoch: enough to bring any table
+// at Base or later to Epoch.
+type Delta struct {
+	Base, Epoch Epoch
+	Meta        *DeltaMeta
+	Members     []Member        // all of them, where any changed; nil otherwise
+	Order       []member.Number // goes with Members
+	Slots       []SlotChange
+}
+
+// DeltaMeta holds the parts of a table that hardly ever change.
+type DeltaMeta struct {
+	Cluster  [16]byte
+	NextNum  member.Number
+	Keys     []Key
+	Settings Settings
+	Changed  Epoch
+}
+
+// Since returns what changed after epoch e; with e = 0 the whole table.
+func (t *Table) Since(e Epoch) *Delta {
+	d := &Delta{Base: e, Epoch: t.Epoch}
+	if t.metaChanged > e {
+		d.Meta = &DeltaMeta{t.Cluster, t.NextNum, t.Keys, t.Settings, t.metaChanged}
+	}
+	if t.membersChanged > e {
+		d.Members, d.Order = t.Members, t.Order
+	}
+	for h := range Slot(Slots) {
+		if t.Slots[h].Changed > e {
+			d.Slots = append(d.Slots, SlotChange{h, t.Slots[h]})
+		}
+	}
+	return d
+}
+
+// Merge returns t brought to the delta's epoch. A delta that is not newer
+// returns t itself; one that does not reach back far enough returns ErrGap.
+func (t *Table) Merge(d *Delta) (*Table, error) {
+	if d.Epoch <= t.Epoch {
+		return t, nil
+	}
+	if d.Base > t.Epoch {
+		return nil, fmt.Errorf("delta from %d, table %d: %w", d.Base, t.Epoch, ErrGap)
+	}
+	n := *t
+	n.Epoch = d.Epoch
+	if m := d.Meta; m != nil {
+		n.Cluster, n.NextNum, n.Keys, n.Settings, n.metaChanged = m.Cluster, m.NextNum, m.Keys, m.Settings, m.Changed
+	}
+	if d.Members != nil {
+		n.Members, n.Order, n.membersChanged = d.Members, d.Order, d.Epoch
+	}
+	for _, s := range d.Slots {
+		if s.Slot >= Slots {
+			return nil, fmt.Errorf("slot %d: there are %d", s.Slot, Slots)
+		}
+		n.Slots[s.Slot] = s.State
+	}
+	return &n, nil
+}

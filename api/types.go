@@ -1,0 +1,226 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Member is an agent as the one asked sees it.
+type Member struct {
+	Name     string            `json:"Name"`
+	ID       string            `json:"ID"`
+	Addr     string            `json:"Addr"`
+	Port     int               `json:"Port"` // of gossip
+	Status   string            `json:"Status"`
+	Role     string            `json:"Role"` // leader, voter, nonvoter or witness
+	Version  string            `json:"Version"`
+	Tags     map[string]string `json:"Tags"`
+	Load     Load              `json:"Load"`
+	Sessions int               `json:"Sessions"`
+}
+
+// Load is how busy a member is.
+type Load struct {
+	CPU         float64 `json:"CPU"` // share of all cores, 0 to 1
+	InFlight    int     `json:"InFlight"`
+	RequestRate float64 `json:"RequestRate"` // requests per second
+}
+
+// Self is what an agent tells about itself.
+type Self struct {
+	Config map[string]any               `json:"Config"` // effective configuration, secrets masked
+	Member Member                       `json:"Member"`
+	Stats  map[string]map[string]string `json:"Stats"`
+}
+
+// ReloadResult says what a reload did.
+type ReloadResult struct {
+	Changed      []string `json:"Changed"`
+	NeedsRestart []string `json:"NeedsRestart"` // changed in the files, not applied
+}
+
+// ServiceRegistration is one copy of an application, as it is registered with
+// the agent beside it.
+type ServiceRegistration struct {
+	ID      string         `json:"ID,omitempty"` // default: NAME:PORT
+	Name    string         `json:"Name"`
+	Address string         `json:"Address,omitempty"` // default: the agent's own
+	Port    int            `json:"Port"`
+	Weight  int            `json:"Weight,omitempty"` // default: 100
+	Backup  bool           `json:"Backup,omitempty"`
+	Tags    []string       `json:"Tags,omitempty"`
+	Checks  []ServiceCheck `json:"Checks,omitempty"`
+}
+
+// ServiceCheck is one health check of an instance: exactly one of HTTP, TCP
+// and TTL is set.
+type ServiceCheck struct {
+	ID       string   `json:"ID,omitempty"` // default: service:INSTANCE, from the second check on service:INSTANCE:N
+	HTTP     string   `json:"HTTP,omitempty"`
+	TCP      string   `json:"TCP,omitempty"`
+	TTL      Duration `json:"TTL,omitempty"`
+	Interval Duration `json:"Interval,omitempty"`
+	Timeout  Duration `json:"Timeout,omitempty"`
+}
+
+// Service is an instance of this agent with the state of its checks.
+type Service struct {
+	ID          string        `json:"ID"`
+	Name        string        `json:"Name"`
+	Address     string        `json:"Address"`
+	Port        int           `json:"Port"`
+	Weight      int           `json:"Weight"`
+	Backup      bool          `json:"Backup"`
+	Tags        []string      `json:"Tags"`
+	Health      string        `json:"Health"` // passing, warning or critical
+	Maintenance bool          `json:"Maintenance"`
+	Drain       bool          `json:"Drain"`
+	Reason      string        `json:"Reason,omitempty"` // of the maintenance
+	Load        float64       `json:"Load"`             // as the application reported it
+	Checks      []CheckStatus `json:"Checks"`
+}
+
+// CheckStatus is a check and what it last found.
+type CheckStatus struct {
+	ServiceCheck
+	Status string    `json:"Status"` // passing, warning or critical
+	Output string    `json:"Output"`
+	Since  time.Time `json:"Since,omitzero"` // when Status last changed
+}
+
+// LoadReport is what an application tells about its own load.
+type LoadReport struct {
+	Load float64 `json:"Load"` // 0 idle, 1 full
+}
+
+// CatalogService is one service and all its instances on all members.
+type CatalogService struct {
+	Name      string            `json:"Name"`
+	Tags      []string          `json:"Tags"`
+	Passing   int               `json:"Passing"` // how many instances may get traffic
+	Instances []CatalogInstance `json:"Instances"`
+}
+
+// CatalogInstance is one instance as the agent asked sees it.
+type CatalogInstance struct {
+	ID          string   `json:"ID"`
+	Name        string   `json:"Name"`
+	Member      string   `json:"Member"`
+	Address     string   `json:"Address"`
+	Port        int      `json:"Port"`
+	Weight      int      `json:"Weight"`
+	Backup      bool     `json:"Backup"`
+	Tags        []string `json:"Tags"`
+	Health      string   `json:"Health"`
+	Maintenance bool     `json:"Maintenance"`
+	Drain       bool     `json:"Drain"`
+	Load        float64  `json:"Load"`
+	InFlight    int      `json:"InFlight"`
+	NewSessions uint64   `json:"NewSessions"` // sessions that the agent asked gave this instance
+}
+
+// RingInfo is the ring in its order.
+type RingInfo struct {
+	Epoch   uint64       `json:"Epoch"`
+	Leader  string       `json:"Leader"` // a member's name; "" when there is none now
+	Members []RingMember `json:"Members"`
+}
+
+// RingMember is one place on the ring.
+type RingMember struct {
+	Name     string `json:"Name"`
+	Position int    `json:"Position"`
+	State    string `json:"State"`
+	Slots    int    `json:"Slots"` // that it is home to
+	Sessions int    `json:"Sessions"`
+}
+
+// RingLocate says who holds a key. The names are members.
+type RingLocate struct {
+	Slot       int      `json:"Slot"`
+	Home       string   `json:"Home"`
+	Owner      string   `json:"Owner"`
+	Successors []string `json:"Successors"`
+}
+
+// RaftConfiguration is who may vote for a leader.
+type RaftConfiguration struct {
+	Servers []RaftServer `json:"Servers"`
+	Index   uint64       `json:"Index"`
+	Leader  string       `json:"Leader"` // a member's name; "" when there is none now
+}
+
+// RaftServer is one member as raft knows it.
+type RaftServer struct {
+	ID      string `json:"ID"`
+	Node    string `json:"Node"`
+	Address string `json:"Address"`
+	Leader  bool   `json:"Leader"`
+	Voter   bool   `json:"Voter"`
+}
+
+// AgentHealth is the answer of /v1/health/agent.
+type AgentHealth struct {
+	Healthy bool     `json:"Healthy"`
+	Reasons []string `json:"Reasons"` // why not
+}
+
+// Event is one change that /v1/event/stream tells of.
+type Event struct {
+	Type string          `json:"Type"` // member, ring, service or sessions
+	Data json.RawMessage `json:"Data"`
+}
+
+// Session is a session as it stands.
+type Session struct {
+	ID         string                     `json:"ID"`
+	Version    uint64                     `json:"Version"`
+	Created    time.Time                  `json:"Created"`
+	Accessed   time.Time                  `json:"Accessed"`
+	Expires    time.Time                  `json:"Expires"`
+	TTL        Duration                   `json:"TTL"`
+	MaxAge     Duration                   `json:"MaxAge"`
+	Group      string                     `json:"Group"`
+	Principal  string                     `json:"Principal"`
+	Attributes map[string]json.RawMessage `json:"Attributes"` // JSON text as it was sent; see [Binary]
+	Owner      string                     `json:"Owner"`
+	Replicas   []string                   `json:"Replicas"`
+	Stale      bool                       `json:"Stale,omitempty"` // answered by a holder that may be behind
+	ETag       string                     `json:"-"`               // of the header: for [WithIfMatch] and [WithIfNoneMatch]
+}
+
+// SessionCreate is what a new session may be given. All of it is optional.
+type SessionCreate struct {
+	TTL        Duration       `json:"TTL,omitempty"`
+	MaxAge     Duration       `json:"MaxAge,omitempty"`
+	Group      string         `json:"Group,omitempty"`
+	Principal  string         `json:"Principal,omitempty"`
+	Attributes map[string]any `json:"Attributes,omitempty"`
+}
+
+// SessionListEntry is one line of a listing: never contents.
+type SessionListEntry struct {
+	ID        string `json:"ID"`
+	Size      int    `json:"Size"` // bytes that count against session.max_size
+	Version   uint64 `json:"Version"`
+	Group     string `json:"Group"`
+	Principal string `json:"Principal"`
+}
+
+// Mutation is the answer to a change.
+type Mutation struct {
+	ID       string      `json:"ID"`
+	Version  uint64      `json:"Version"`
+	Owner    string      `json:"Owner"`
+	Replicas []string    `json:"Replicas"`         // members beside the owner that hold this version
+	Value    json.Number `json:"Value,omitempty"`  // of incr
+	Length   *int        `json:"Length,omitempty"` // of append
+	ETag     string      `json:"-"`
+}
+
+// Binary is how the JSON form of a session shows an attribute that is not
+// JSON. Sent as an attribute's value it makes a binary attribute.
+type Binary struct {
+	Base64      []byte `json:"Base64"`
+	ContentType string `json:"ContentType"`
+}

@@ -1,0 +1,88 @@
+package session
+
+import (
+	"slices"
+	"strings"
+)
+
+// Merge joins two states of one session that were written on two sides of a
+// partition: per attribute the higher stamp wins, a tombstone absorbs
+// everything, remembered operations are united. It is commutative, associative
+// and idempotent on contents; the version is the higher of the two, and the
+// caller stamps a new one where the result is neither.
+//
+// conflicts counts the attributes that both sides hold with different stamps
+// and different contents.
+func Merge(a, b *Record) (m *Record, conflicts int) {
+	if a == nil {
+		return b, 0
+	}
+	if b == nil {
+		return a, 0
+	}
+	hi, lo := a, b
+	if c := a.Version().Compare(b.Version()); c < 0 || c == 0 && a.Sum() < b.Sum() {
+		hi, lo = b, a
+	}
+	n := *hi
+	n.Created = min(a.Created, b.Created)
+	n.Ops = mergeOps(a.Ops, b.Ops)
+	if a.Dead || b.Dead {
+		n.Dead, n.Attrs, n.Group, n.Principal = true, nil, "", ""
+		n.Rotated = max(a.Rotated, b.Rotated)
+		n.seal()
+		return &n, 0
+	}
+	n.Attrs = slices.Clone(hi.Attrs)
+	for _, y := range lo.Attrs {
+		i, ok := slices.BinarySearchFunc(n.Attrs, y.Name, func(x Attr, name string) int { return strings.Compare(x.Name, name) })
+		if !ok {
+			n.Attrs = slices.Insert(n.Attrs, i, y)
+			continue
+		}
+		x := n.Attrs[i]
+		if x.sum == y.sum {
+			continue
+		}
+		conflicts++
+		if c := y.Stamp.Compare(x.Stamp); c > 0 || c == 0 && y.sum > x.sum {
+			n.Attrs[i] = y
+		}
+	}
+	n.seal()
+	return &n, conflicts
+}
+
+// Restamp returns r under another version.
+func (r *Record) Restamp(v Version) *Record {
+	n := *r
+	n.Gen, n.Ver = v.Gen, v.Ver
+	return &n
+}
+
+// SameContent reports whether two records differ at most in version, deadlines
+// and remembered operations.
+func SameContent(a, b *Record) bool {
+	return a.Dead == b.Dead && a.Rotated == b.Rotated && a.attrSum == b.attrSum && len(a.Attrs) == len(b.Attrs)
+}
+
+func mergeOps(a, b []Op) []Op {
+	if len(a) == 0 {
+		return b
+	}
+	out := slices.Clone(a)
+	for _, o := range b {
+		if !slices.ContainsFunc(out, func(x Op) bool { return x.ID == o.ID }) {
+			out = append(out, o)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y Op) int {
+		switch {
+		case x.At != y.At:
+			return int(min(max(x.At-y.At, -1), 1))
+		default:
+			return slices.Compare(x.ID[:], y.ID[:])
+		}
+	})
+	return out
+}

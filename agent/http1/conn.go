@@ -1,0 +1,227 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+// Limits bound a message head.
+type Limits struct {
+	Head int           // bytes, with the first line
+	Time time.Duration // from the first byte to the last; 0: the read deadline alone
+}
+
+// Conn is a network connection with the bytes received on it that nobody has
+// consumed yet. One goroutine at a time may read from it and one may write;
+// deadlines may be set by any.
+type Conn struct {
+	net.Conn
+	buf  []byte
+	r, w int // buf[r:w] is unconsumed
+	held int // buf[:held] is the head returned last; it stays until the next ReadHead or Release
+	size int // of buf as a rule
+
+	read, write timer
+	probe       probe
+	idleSince   time.Time
+}
+
+// NewConn gives nc a receive buffer of size bytes, which grows for larger
+// heads and shrinks again.
+func NewConn(nc net.Conn, size int) *Conn {
+	c := &Conn{Conn: nc, buf: make([]byte, size), size: size}
+	c.probe.init(nc)
+	return c
+}
+
+// Buffered returns how many received bytes are unconsumed.
+func (c *Conn) Buffered() int { return c.w - c.r }
+
+// Peek returns the unconsumed bytes; they are valid until the next read.
+func (c *Conn) Peek() []byte { return c.buf[c.r:c.w] }
+
+// Discard consumes n of the unconsumed bytes.
+func (c *Conn) Discard(n int) { c.r += n }
+
+// Release lets the space of the last head be used again.
+func (c *Conn) Release() { c.held = 0 }
+
+// ReadHead returns the next message head, up to and with its empty line. It
+// finds where the head ends and refuses lines that do not end in CRLF; the
+// rest is for Parse. Empty lines ahead of it are skipped, a few of them.
+// The result is valid until the next ReadHead or Release.
+//
+// ErrClosed means that the other side closed before the first byte. A deadline
+// that passes leaves what had arrived in Buffered.
+func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
+	c.held = 0
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+		if len(c.buf) > 4*c.size {
+			c.buf = make([]byte, c.size)
+		}
+	}
+	scan, line, empty, timed := c.r, c.r, 0, false
+	for {
+		for {
+			nl := bytes.IndexByte(c.buf[scan:c.w], '\n')
+			if nl < 0 {
+				scan = c.w
+				break
+			}
+			end := scan + nl + 1
+			if end-line < 2 || c.buf[end-2] != '\r' {
+				return nil, ErrLineFeed
+			}
+			if end-line > 2 {
+				scan, line = end, end
+				continue
+			}
+			if line == c.r { // an empty line where a first line should be
+				if empty++; empty > 4 {
+					return nil, ErrRequestLine
+				}
+				c.r, scan, line = end, end, end
+				continue
+			}
+			if end-c.r > lim.Head {
+				return nil, ErrHeadSize
+			}
+			head := c.buf[c.r:end:end]
+			c.r, c.held = end, end
+			return head, nil
+		}
+		if c.w-c.r > lim.Head {
+			if line == c.r {
+				return nil, ErrLineSize
+			}
+			return nil, ErrHeadSize
+		}
+		if c.w > c.r && lim.Time > 0 && !timed {
+			timed = true
+			c.ReadWithin(time.Now(), lim.Time)
+		}
+		if c.w == len(c.buf) {
+			moved := c.room(lim.Head + 1)
+			scan, line = scan-moved, line-moved
+		}
+		n, err := c.Conn.Read(c.buf[c.w:])
+		c.w += n
+		if n == 0 && err != nil {
+			if errors.Is(err, io.EOF) {
+				if c.w == c.r {
+					return nil, ErrClosed
+				}
+				return nil, io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+}
+
+// room makes space behind the unconsumed bytes, by moving them to the front or
+// by growing, up to limit bytes and one more buffer. It returns how far they moved.
+func (c *Conn) room(limit int) int {
+	if moved := c.r - c.held; moved > 0 {
+		copy(c.buf[c.held:], c.buf[c.r:c.w])
+		c.r, c.w = c.held, c.w-moved
+		return moved
+	}
+	grown := make([]byte, min(2*len(c.buf), max(limit, len(c.buf))+c.size))
+	copy(grown, c.buf[:c.w])
+	c.buf = grown
+	return 0
+}
+
+// Fill reads once and adds what arrived to the unconsumed bytes. It returns
+// io.ErrShortBuffer when there is no space for any.
+func (c *Conn) Fill() error {
+	if c.r == c.w {
+		c.r, c.w = c.held, c.held
+	}
+	if c.w == len(c.buf) {
+		if c.r == c.held {
+			return io.ErrShortBuffer
+		}
+		c.room(0)
+	}
+	n, err := c.Conn.Read(c.buf[c.w:])
+	c.w += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// space returns how much Fill could read when nothing is unconsumed.
+func (c *Conn) space() int { return len(c.buf) - c.held }
+
+// unread puts bytes back that were read past a body's end.
+func (c *Conn) unread(p []byte) {
+	if c.r == c.w {
+		c.r, c.w = c.held, c.held
+	}
+	for len(c.buf)-c.w < len(p) {
+		c.room(c.w + len(p))
+	}
+	c.w += copy(c.buf[c.w:], p)
+}
+
+// timer remembers a deadline so that it need not be set anew each time.
+type timer struct {
+	set time.Time
+	d   time.Duration
+}
+
+// due reports whether a deadline of d from now has to be set. One that is not
+// yet a quarter used up is good enough.
+func (t *timer) due(now time.Time, d time.Duration) bool {
+	if t.d == d && (d == 0 || now.Sub(t.set) < d/4) {
+		return false
+	}
+	t.set, t.d = now, d
+	return true
+}
+
+// ReadWithin bounds reads to d from now, or to as little as three quarters of
+// it; 0 takes the bound away. Setting the same bound again is cheap.
+func (c *Conn) ReadWithin(now time.Time, d time.Duration) {
+	if c.read.due(now, d) {
+		c.SetReadDeadline(deadline(now, d)) // fails on a closed connection, as the read will
+	}
+}
+
+// WriteWithin is ReadWithin for writes.
+func (c *Conn) WriteWithin(now time.Time, d time.Duration) {
+	if c.write.due(now, d) {
+		c.SetWriteDeadline(deadline(now, d))
+	}
+}
+
+func deadline(now time.Time, d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return now.Add(d)
+}
+
+// Interrupt makes a read that waits, or the next one, return a deadline error.
+// It may be called from any goroutine; the reader calls Resume before it reads again.
+func (c *Conn) Interrupt() { c.SetReadDeadline(time.Unix(1, 0)) }
+
+// Resume undoes Interrupt.
+func (c *Conn) Resume() {
+	c.read = timer{}
+	c.SetReadDeadline(time.Time{})
+}
+
+// CloseWrite ends this side's half of the connection.
+func (c *Conn) CloseWrite() error {
+	if hc, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return hc.CloseWrite()
+	}
+	return c.Close()
+}

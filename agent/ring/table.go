@@ -206,9 +206,10 @@ func (t *Table) Walk(h Slot) []member.Number {
 // the first members of Walk that are up or joining and not draining, as many
 // as the settings ask for. With every other member draining, a draining one is
 // wanted all the same: data never has nowhere to go.
-func (t *Table) Want(h Slot) []member.Number {
+func (t *Table) Want(h Slot) []member.Number { return t.wantOf(t.Walk(h)) }
+
+func (t *Table) wantOf(walk []member.Number) []member.Number {
 	copies := int(t.Settings.Replicas) + 1
-	walk := t.Walk(h)
 	out := make([]member.Number, 0, copies)
 	for _, num := range walk {
 		if m := t.Member(num); (m.State == Up || m.State == Joining) && !m.Drain {

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/member"
+)
+
+// inboundKey names the one connection from which a lane of a peer is read.
+type inboundKey struct {
+	id   member.ID
+	boot member.Boot
+	lane Lane
+}
+
+type inbound struct {
+	conn net.Conn
+	done chan struct{} // closed when no handler will be called any more
+}
+
+// serve starts the life of an accepted connection.
+func (t *Transport) serve(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		// Only the dialling end pings; this finds those that vanished.
+		err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true,
+			Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3})
+		if err != nil {
+			t.log.Debug("cannot set keep-alive", "addr", conn.RemoteAddr().String(), "error", err)
+		}
+	}
+	if !t.track(conn) {
+		conn.Close()
+		return
+	}
+	started := t.group.Go(func(ctx context.Context) {
+		kept := t.serveConn(ctx, conn)
+		t.untrack(conn)
+		if !kept {
+			conn.Close()
+		}
+	})
+	if !started {
+		conn.Close()
+	}
+}
+
+// track makes Close end the connection. It reports false when too many have not
+// greeted yet, or the transport is closed.
+func (t *Transport) track(conn net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.greeting >= t.opts.MaxGreetings {
+		return false
+	}
+	t.greeting++
+	t.conns[conn] = struct{}{}
+	return true
+}
+
+func (t *Transport) untrack(conn net.Conn) {
+	t.mu.Lock()
+	delete(t.conns, conn)
+	t.mu.Unlock()
+}
+
+// serveConn reports whether somebody else owns the connection now.
+func (t *Transport) serveConn(ctx context.Context, conn net.Conn) (kept bool) {
+	addr := conn.RemoteAddr().String()
+	lane, from, err := welcome(conn, t.opts.Self(), t.opts.HandshakeTimeout)
+	t.mu.Lock()
+	t.greeting--
+	t.mu.Unlock()
+	var refused *RefusedError
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case errors.As(err, &refused):
+		t.stats.turned.Add(1)
+		t.log.Debug("turned away a connection", "addr", addr, "member", from.ID, "lane", lane.String(),
+			"reason", refused.Reason.String())
+		return false
+	case err == io.EOF:
+		return false // somebody looked whether the port is open
+	case err != nil:
+		t.stats.broken.Add(1)
+		t.log.Warn("closed a connection without a greeting", "addr", addr, "error", err)
+		return false
+	}
+	switch lane {
+	case Raft:
+		return t.raft.offer(ctx, conn)
+	case Call:
+		err = t.serveCalls(ctx, conn, from)
+	default:
+		err = t.serveLane(ctx, conn, from, lane)
+	}
+	if errors.Is(err, errBadFrame) {
+		t.stats.broken.Add(1)
+		t.log.Warn("closed a connection for a broken frame", "addr", addr, "member", from.ID,
+			"lane", lane.String(), "error", err)
+	}
+	return false
+}
+
+// serveLane reads messages until the connection ends. A new connection of the
+// same lane ends the one before it first: what that still held counts as lost,
+// so that nothing overtakes.
+func (t *Transport) serveLane(ctx context.Context, conn net.Conn, from Hello, lane Lane) error {
+	key := inboundKey{from.ID, from.Boot, lane}
+	in := &inbound{conn: conn, done: make(chan struct{})}
+	t.mu.Lock()
+	before := t.inbound[key]
+	t.inbound[key] = in
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		if t.inbound[key] == in {
+			delete(t.inbound, key)
+		}
+		t.mu.Unlock()
+		close(in.done)
+	}()
+	if before != nil {
+		before.conn.Close()
+		<-before.done
+	}
+	return t.readLane(ctx, conn, from, lane)
+}
+
+func (t *Transport) readLane(ctx context.Context, conn net.Conn, from Hello, lane Lane) error {
+	r := newFrameReader(conn, t.opts.MaxFrame)
+	for {
+		pings, messages := 0, 0
+		for {
+			kind, payload, ok, err := r.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if kind == kindPing {
+				pings++
+				continue
+			}
+			messages++
+			// A kind of a later version is passed over.
+			if h := t.handlers[kind]; h != nil {
+				h(from, payload)
+			}
+		}
+		if messages > 0 && t.batchEnd != nil {
+			t.batchEnd(from, lane)
+		}
+		if pings > 0 {
+			if err := t.pong(conn); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := r.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *Transport) pong(conn net.Conn) error {
+	if err := conn.SetWriteDeadline(time.Now().Add(t.opts.WriteTimeout)); err != nil {
+		return err
+	}
+	_, err := conn.Write(appendFrame(nil, kindPing, nil, nil))
+	return err
+}

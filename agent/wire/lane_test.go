@@ -1,0 +1,459 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSend_arrivesInOrder(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string]func(t *testing.T) (a, b *node){
+		"memory": func(t *testing.T) (a, b *node) {
+			n := newMemNet()
+			return mem(t, n, hello("a")), mem(t, n, hello("b"))
+		},
+		"loopback": func(t *testing.T) (a, b *node) {
+			return prepare(t, Options{Listener: listenLoopback(t)}, hello("a")).start(t),
+				prepare(t, Options{Listener: listenLoopback(t)}, hello("b")).start(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := pair(t)
+			const n = 5000
+			for i := range n {
+				send := a.Send
+				if i%3 != 0 && i < n-1 {
+					send = a.SendBuffered
+				}
+				if err := send(b.peer, Foreground, kindText, text(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.until(t, "all messages", func() bool { return len(b.messages()) == n })
+			for i, m := range b.messages() {
+				if m != string(text(i)) {
+					t.Fatalf("message %d is %s", i, m)
+				}
+			}
+		})
+	}
+}
+
+func TestSend_lanesAreApart(t *testing.T) {
+	t.Parallel()
+	n := newMemNet()
+	a := mem(t, n, hello("a"))
+	b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hello("b"))
+	release := make(chan struct{})
+	b.Handle(kindOther, func(Hello, []byte) { <-release })
+	b.start(t)
+	defer close(release)
+	a.Send(b.peer, Bulk, kindOther, nil)
+	a.Send(b.peer, Foreground, kindText, []byte("x"))
+	b.until(t, "the foreground message", func() bool { return len(b.messages()) == 1 })
+}
+
+func TestSend_bigFrames(t *testing.T) {
+	t.Parallel()
+	o := Options{Listener: listenLoopback(t), MaxFrame: 8 << 20}
+	a := prepare(t, o, hello("a")).start(t)
+	o.Listener = listenLoopback(t)
+	b := prepare(t, o, hello("b")).start(t)
+	sizes := []int{0, 1, smallBuffer - 5, smallBuffer, 1 << 20, 8<<20 - 1, 3, largeBuffer, 5 << 20, 7}
+	for _, size := range sizes {
+		if err := a.Send(b.peer, Bulk, kindText, []byte(strings.Repeat("z", size))); err != nil && !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Send(b.peer, Bulk, kindText, make([]byte, 8<<20)); !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("too large a message: %v", err)
+	}
+	b.until(t, "big frames", func() bool { return len(b.messages()) == len(sizes) })
+	for i, m := range b.messages() {
+		if len(m) != sizes[i] {
+			t.Fatalf("message %d has %d bytes, not %d", i, len(m), sizes[i])
+		}
+	}
+}
+
+func TestSend_refusedIsToldAtOnceAndQueueExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a := mem(t, n, hello("a"))
+		self := hello("b")
+		to := Peer{ID: self.ID, Boot: self.Boot, Addr: "b"}
+		start := time.Now()
+		a.Send(to, Foreground, kindText, []byte("stale"))
+		synctest.Wait()
+		if rs := a.reasons(); !slices.Equal(rs, []Reason{Refused}) || time.Since(start) != 0 {
+			t.Fatalf("after %v: %v", time.Since(start), rs)
+		}
+		// What waited for more than a second must not arrive; what is fresh must.
+		time.Sleep(3 * time.Second)
+		b := mem(t, n, self)
+		synctest.Wait()
+		a.Send(to, Foreground, kindText, []byte("fresh"))
+		time.Sleep(100 * time.Millisecond)
+		if got := b.messages(); !slices.Equal(got, []string{"fresh"}) {
+			t.Fatalf("got %q", got)
+		}
+		// An idle sender with nothing to say must not dial for ever.
+		b.stop()
+		time.Sleep(5 * time.Second)
+		before := n.dialled("b")
+		time.Sleep(30 * time.Second)
+		if d := n.dialled("b") - before; d != 0 {
+			t.Fatalf("%d dials with nothing to send", d)
+		}
+		a.stop()
+	})
+}
+
+func TestSend_messageWaitsForShortRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a := mem(t, n, hello("a"))
+		self := hello("b")
+		a.Send(Peer{ID: self.ID, Boot: self.Boot, Addr: "b"}, Foreground, kindText, []byte("1"))
+		time.Sleep(300 * time.Millisecond)
+		b := mem(t, n, self)
+		time.Sleep(time.Second)
+		if got := b.messages(); len(got) != 1 {
+			t.Fatalf("got %q", got)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+func TestSend_peerDiesWhileIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+		a.Send(b.peer, Foreground, kindText, []byte("x"))
+		synctest.Wait()
+		b.stop()
+		synctest.Wait()
+		// Nobody sent anything since: the broken connection alone must lead to the proof.
+		if rs := a.reasons(); !slices.Equal(rs, []Reason{Refused}) {
+			t.Fatalf("told %v", rs)
+		}
+		a.stop()
+	})
+}
+
+func TestSend_otherBootGetsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a := mem(t, n, hello("a"))
+		self := hello("b")
+		b := mem(t, n, self)
+		a.Send(b.peer, Foreground, kindText, []byte("1"))
+		synctest.Wait()
+		old := b.peer
+		b.stop()
+		self.Boot[0]++
+		b = mem(t, n, self)
+		time.Sleep(2 * time.Second)
+		for range 3 {
+			a.Send(old, Foreground, kindText, []byte("for the old one"))
+			time.Sleep(200 * time.Millisecond)
+		}
+		var refused *RefusedError
+		if err := a.Send(old, Foreground, kindText, nil); !errors.As(err, &refused) || refused.Reason != WrongBoot {
+			t.Fatalf("send to the old boot: %v", err)
+		}
+		if err := a.Send(b.peer, Foreground, kindText, []byte("2")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := b.messages(); !slices.Equal(got, []string{"2"}) {
+			t.Fatalf("got %q", got)
+		}
+		if rs := a.reasons(); !slices.Contains(rs, WrongBoot) {
+			t.Fatalf("told %v", rs)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// silent accepts connections, greets, and then neither reads nor writes.
+func silent(l net.Listener, self Hello) (stop func()) {
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				welcome(conn, self, time.Minute)
+				<-done
+			})
+		}
+	})
+	return func() { l.Close(); close(done); wg.Wait() }
+}
+
+func TestSend_blackHoleBlocksNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a := prepare(t, Options{Listener: n.listen("a"), Dial: n.dial, QueueBytes: 1000}, hello("a")).start(t)
+		self := hello("b")
+		stop := silent(n.listen("b"), self)
+		to := Peer{ID: self.ID, Boot: self.Boot, Addr: "b"}
+		start := time.Now()
+		full := 0
+		for range 100 {
+			if errors.Is(a.Send(to, Foreground, kindText, make([]byte, 100)), ErrFull) {
+				full++
+			}
+		}
+		if time.Since(start) != 0 || full == 0 {
+			t.Fatalf("took %v, %d refused for a full queue", time.Since(start), full)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		if rs := a.reasons(); !slices.Equal(rs, []Reason{NoAnswer}) {
+			t.Fatalf("told %v", rs)
+		}
+		// Dialling hangs now.
+		n.hole("b", true)
+		a.Send(to, Bulk, kindText, nil)
+		time.Sleep(2500 * time.Millisecond)
+		if rs := a.reasons(); !slices.Contains(rs[1:], NoAnswer) {
+			t.Fatalf("told %v", rs)
+		}
+		a.stop()
+		stop()
+	})
+}
+
+// A peer that keeps its connection but stops answering pings is found out even
+// though small writes still succeed.
+func TestSend_silentPeerOnLoopback(t *testing.T) {
+	t.Parallel()
+	o := Options{Listener: listenLoopback(t), PingInterval: 20 * time.Millisecond, PingTimeout: 100 * time.Millisecond}
+	a := prepare(t, o, hello("a")).start(t)
+	l, self := listenLoopback(t), hello("b")
+	defer silent(l, self)()
+	a.Send(Peer{ID: self.ID, Boot: self.Boot, Addr: l.Addr().String()}, Foreground, kindText, nil)
+	a.until(t, "the lack of answers", func() bool { return slices.Equal(a.reasons(), []Reason{NoAnswer}) })
+}
+
+func TestSend_idleConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+		for i := range 3 {
+			a.Send(b.peer, Foreground, kindText, text(i))
+			if _, err := a.Call(t.Context(), "b", 9, nil); err == nil {
+				t.Fatal("no such method")
+			}
+			time.Sleep(2 * time.Minute)
+			if s := *a.senders.Load(); len(s) != 0 {
+				t.Fatalf("%d senders after an idle time", len(s))
+			}
+			b.Transport.mu.Lock()
+			if c := len(b.conns); c != 0 {
+				t.Errorf("%d connections after an idle time", c)
+			}
+			b.Transport.mu.Unlock()
+		}
+		if got, rs := b.messages(), a.reasons(); len(got) != 3 || len(rs) != 0 {
+			t.Fatalf("got %q, told %v", got, rs)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+func TestClusters(t *testing.T) {
+	t.Parallel()
+	none, other := [16]byte{}, [16]byte{2}
+	for name, c := range map[string]struct {
+		a, b        [16]byte
+		call, lanes bool
+	}{
+		"same":             {cluster, cluster, true, true},
+		"both unknown":     {none, none, true, true},
+		"caller unknown":   {none, cluster, true, false},
+		"answerer unknown": {cluster, none, true, false},
+		"different":        {cluster, other, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := newMemNet()
+				ha, hb := hello("a"), hello("b")
+				ha.Cluster, hb.Cluster = c.a, c.b
+				a := mem(t, n, ha)
+				b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hb)
+				b.HandleCall(1, func(context.Context, Hello, []byte) ([]byte, error) { return nil, nil })
+				b.start(t)
+				_, err := a.Call(t.Context(), "b", 1, nil)
+				var refused *RefusedError
+				if (err == nil) != c.call || err != nil && (!errors.As(err, &refused) || refused.Reason != WrongCluster) {
+					t.Errorf("call: %v", err)
+				}
+				a.Send(b.peer, Foreground, kindText, nil)
+				synctest.Wait()
+				if got := len(b.messages()) == 1; got != c.lanes {
+					t.Errorf("message arrived: %v; told %v", got, a.reasons())
+				}
+				a.stop()
+				b.stop()
+			})
+		})
+	}
+}
+
+func TestBrokenFrame_costsOneConnection(t *testing.T) {
+	t.Parallel()
+	n := newMemNet()
+	a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+	a.Send(b.peer, Foreground, kindText, []byte("1"))
+	b.until(t, "the first message", func() bool { return len(b.messages()) == 1 })
+	for _, bad := range []string{"\x00\x00\x00\x00", "\xff\xff\xff\xff\x01", "GET / HTTP/1.1\r\n\r\n"} {
+		for _, lane := range []Lane{Foreground, Bulk, Call, 0} {
+			conn, err := n.dial(t.Context(), "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lane != 0 {
+				if _, err := greet(conn, hello("x"), lane, want{}, time.Second*5); err != nil {
+					t.Fatal(err)
+				}
+			}
+			io.WriteString(conn, bad)
+			if lane == 0 {
+				conn.Close()
+				continue
+			}
+			if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+				t.Fatalf("lane %v after %q: %v", lane, bad, err)
+			}
+			conn.Close()
+		}
+	}
+	a.Send(b.peer, Foreground, kindText, []byte("2"))
+	b.until(t, "the second message", func() bool { return len(b.messages()) == 2 })
+	if s := b.Stats(); s.Broken < 9 {
+		t.Fatalf("stats %+v", s)
+	}
+	if rs := a.reasons(); len(rs) != 0 {
+		t.Fatalf("told %v", rs)
+	}
+}
+
+func TestGreeting_slowOnesAreClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		b := mem(t, n, hello("b"))
+		conn, err := n.dial(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write([]byte("RND"))
+		start := time.Now()
+		if _, err := conn.Read(make([]byte, 1)); err != io.EOF || time.Since(start) != 2*time.Second {
+			t.Fatalf("after %v: %v", time.Since(start), err)
+		}
+		conn.Close()
+		b.stop()
+	})
+}
+
+func TestLane_newConnectionEndsTheOneBefore(t *testing.T) {
+	t.Parallel()
+	n := newMemNet()
+	b := mem(t, n, hello("b"))
+	self := hello("a")
+	var before net.Conn
+	for i := range 5 {
+		conn, err := n.dial(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := greet(conn, self, Foreground, want{}, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(appendFrame(nil, kindText, nil, text(i)))
+		if before != nil {
+			if _, err := before.Read(make([]byte, 1)); err != io.EOF {
+				t.Fatalf("the connection before: %v", err)
+			}
+			before.Close()
+		}
+		before = conn
+	}
+	before.Close()
+	b.until(t, "the messages", func() bool { return len(b.messages()) == 5 })
+}
+
+func TestBatchEnd_oncePerRead(t *testing.T) {
+	t.Parallel()
+	n := newMemNet()
+	b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hello("b"))
+	b.OnBatchEnd(func(_ Hello, l Lane) { b.record(func() { b.got = append(b.got, "end "+l.String()) }) })
+	b.start(t)
+	conn, err := n.dial(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := greet(conn, hello("a"), Bulk, want{}, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var three []byte
+	for i := range 3 {
+		three = appendFrame(three, kindText, nil, text(i))
+	}
+	conn.Write(three)
+	b.until(t, "the end of the batch", func() bool { return len(b.messages()) == 4 })
+	if got := fmt.Sprint(b.messages()); got != "[000000 000001 000002 end bulk]" {
+		t.Fatal(got)
+	}
+}
+
+func TestClose_endsEverything(t *testing.T) {
+	t.Parallel()
+	n := newMemNet()
+	a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+	a.Send(b.peer, Foreground, kindText, nil)
+	b.until(t, "a message", func() bool { return len(b.messages()) == 1 })
+	a.Close()
+	a.Close()
+	if err := a.Send(Peer{Addr: "c"}, Bulk, kindText, nil); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+	if err := a.Send(b.peer, Foreground, kindText, nil); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+	if _, err := a.Call(t.Context(), "b", 1, nil); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+}

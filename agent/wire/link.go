@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	errIdle     = errors.New("connection idle")
+	errNoAnswer = errors.New("no answer to a ping")
+)
+
+// writeChunk bounds one write, so that its deadline asks for progress and not
+// for a whole queue within two seconds.
+const writeChunk = 256 << 10
+
+// writeLoop writes what the outbox collects until a write fails or stop is set
+// and the outbox signalled.
+func writeLoop(conn net.Conn, out *outbox, stop *atomic.Bool, timeout time.Duration) error {
+	var deadline time.Time
+	for {
+		if stop.Load() {
+			return nil
+		}
+		b := out.take()
+		if b == nil {
+			<-out.wake
+			continue
+		}
+		for rest := b; len(rest) > 0; {
+			// Setting a deadline costs as much as the rest of a small send, so
+			// it is moved only when a quarter of it is used up.
+			if now := time.Now(); deadline.Sub(now) < timeout*3/4 {
+				deadline = now.Add(timeout)
+				if err := conn.SetWriteDeadline(deadline); err != nil {
+					out.done(b)
+					return err
+				}
+			}
+			n, err := conn.Write(rest[:min(len(rest), writeChunk)])
+			if err != nil {
+				out.done(b)
+				return err
+			}
+			rest = rest[n:]
+		}
+		out.done(b)
+	}
+}
+
+// link is an established connection seen from the end that dialled it.
+type link struct {
+	conn     net.Conn
+	out      *outbox
+	max      int           // largest frame accepted
+	ping     time.Duration // between an answer and the next ping
+	patience time.Duration // for the answer to a ping
+	write    time.Duration // for a write to make progress
+	idle     time.Duration // without use, before the link ends itself
+	busy     func() bool   // in use although nothing is sent; may be nil
+	frame    func(kind byte, payload []byte) error
+}
+
+// run serves the link until it breaks, ctx ends, or it was idle; then the
+// outbox is retired. It closes the connection and returns why, after its
+// goroutines have ended.
+func (l *link) run(ctx context.Context) error {
+	var (
+		stop   atomic.Bool
+		pinged atomic.Int64 // when the ping that is not answered was sent
+		ended  = make(chan error, 2)
+	)
+	go func() { ended <- writeLoop(l.conn, l.out, &stop, l.write) }()
+	go func() { ended <- l.read(&pinged) }()
+
+	err, running := l.supervise(ctx, &pinged, ended)
+	l.conn.Close()
+	stop.Store(true)
+	l.out.signal()
+	for ; running > 0; running-- {
+		<-ended
+	}
+	return err
+}
+
+// supervise returns when the link must end, with how many of its goroutines
+// still run.
+func (l *link) supervise(ctx context.Context, pinged *atomic.Int64, ended <-chan error) (error, int) {
+	start := time.Now()
+	tick := time.NewTicker(l.ping)
+	defer tick.Stop()
+	pushes, quiet := l.out.count(), time.Duration(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err(), 2
+		case err := <-ended:
+			return err, 1
+		case <-tick.C:
+		}
+		now := time.Since(start) + 1
+		if sent := time.Duration(pinged.Load()); sent == 0 {
+			n := l.out.count()
+			if n != pushes || l.busy != nil && l.busy() {
+				quiet = 0
+			} else if quiet += l.ping; quiet >= l.idle && l.out.retire(n) {
+				return errIdle, 2
+			}
+			pinged.Store(int64(now))
+			if l.out.push(kindPing, nil, nil, true) == nil {
+				n++
+			}
+			pushes = n
+		} else if now-sent >= l.patience {
+			return errNoAnswer, 2
+		}
+	}
+}
+
+func (l *link) read(pinged *atomic.Int64) error {
+	r := newFrameReader(l.conn, l.max)
+	for {
+		for {
+			kind, payload, ok, err := r.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			// Any frame proves that the other side lives.
+			pinged.Store(0)
+			if kind == kindPing {
+				continue
+			}
+			if err := l.frame(kind, payload); err != nil {
+				return err
+			}
+		}
+		if err := r.fill(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package wire
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// errRetired means that the outbox has ended for lack of use; a new one takes
+// its place.
+var errRetired = errors.New("outbox retired")
+
+// outbox collects frames while its writer is busy, so that whatever came in
+// meanwhile leaves with one write. Two buffers take turns; nothing is allocated
+// once they have grown.
+type outbox struct {
+	limit int           // bytes that may wait, unless one frame alone is larger
+	wake  chan struct{} // capacity 1; filled when a waiting writer has work
+
+	mu      sync.Mutex // guards all below; held for a copy at most
+	buf     []byte     // frames to be taken
+	spare   []byte     // empty, the buffer that take hands over next
+	taken   int        // bytes taken and not yet written
+	pushes  uint64     // frames accepted so far
+	waiting bool       // the writer waits for wake
+	offline bool       // no connection: note the age of what waits
+	since   time.Time  // when the oldest frame in buf came, while offline
+	err     error      // what push answers; nil while it accepts
+}
+
+func newOutbox(limit int) *outbox {
+	return &outbox{limit: limit, wake: make(chan struct{}, 1)}
+}
+
+// push copies one frame in. With flush false the writer is left asleep, for a
+// caller that has more to say and will call flush.
+func (o *outbox) push(kind byte, head, body []byte, flush bool) error {
+	n := frameHead + len(head) + len(body)
+	o.mu.Lock()
+	if o.err != nil {
+		err := o.err
+		o.mu.Unlock()
+		return err
+	}
+	// Pings are few, and must tell a slow peer from a dead one just then.
+	if queued := len(o.buf) + o.taken; queued > 0 && queued+n > o.limit && kind != kindPing {
+		o.mu.Unlock()
+		return ErrFull
+	}
+	if o.offline && len(o.buf) == 0 {
+		o.since = time.Now()
+	}
+	o.buf = appendFrame(o.buf, kind, head, body)
+	o.pushes++
+	wake := flush && o.waiting
+	if wake {
+		o.waiting = false
+	}
+	o.mu.Unlock()
+	if wake {
+		o.signal()
+	}
+	return nil
+}
+
+// flush wakes the writer if frames wait.
+func (o *outbox) flush() {
+	o.mu.Lock()
+	wake := o.waiting && len(o.buf) > 0
+	if wake {
+		o.waiting = false
+	}
+	o.mu.Unlock()
+	if wake {
+		o.signal()
+	}
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default: // the writer is told already
+	}
+}
+
+// take returns everything that waits, or nil: then the next push signals wake.
+// Each non-nil result must be given back by done before the next take.
+func (o *outbox) take() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf) == 0 {
+		o.waiting = true
+		return nil
+	}
+	b := o.buf
+	o.buf, o.spare = o.spare, nil
+	o.taken = len(b)
+	return b
+}
+
+func (o *outbox) done(b []byte) {
+	// What one burst needed is not kept for ever.
+	if cap(b) > largeBuffer && len(b) < cap(b)/4 {
+		b = nil
+	}
+	o.mu.Lock()
+	o.spare = b[:0]
+	o.taken = 0
+	o.mu.Unlock()
+}
+
+// arm makes the next push signal wake, whether or not frames wait already.
+func (o *outbox) arm() {
+	o.mu.Lock()
+	o.waiting = true
+	o.mu.Unlock()
+	select {
+	case <-o.wake:
+	default:
+	}
+}
+
+// setOffline says whether a connection exists.
+func (o *outbox) setOffline(offline bool) {
+	o.mu.Lock()
+	o.offline = offline
+	o.since = time.Now()
+	o.mu.Unlock()
+}
+
+// expire drops everything that waits, if the oldest has waited since before t,
+// and returns how many bytes wait now.
+func (o *outbox) expire(t time.Time) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf) > 0 && o.since.Before(t) {
+		o.buf = o.buf[:0]
+	}
+	return len(o.buf)
+}
+
+// refuse drops what waits and lets push answer err until err is nil.
+func (o *outbox) refuse(err error) {
+	o.mu.Lock()
+	o.err = err
+	if err != nil {
+		o.buf = o.buf[:0]
+	}
+	o.mu.Unlock()
+}
+
+// retire ends the outbox if nothing waits and nothing came since pushes was
+// count.
+func (o *outbox) retire(count uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf) > 0 || o.taken > 0 || o.pushes != count {
+		return false
+	}
+	o.err = errRetired
+	return true
+}
+
+func (o *outbox) isRetired() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err == errRetired
+}
+
+func (o *outbox) count() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pushes
+}

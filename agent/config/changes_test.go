@@ -1,0 +1,57 @@
+package config
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestChanges_splitsByWhatCanChange(t *testing.T) {
+	t.Parallel()
+	load := func(text string) Runtime {
+		return mustLoad(t, Options{Paths: []string{write(t, t.TempDir(), "a.hcl", text)}, Flags: []Setting{devFlag()}}).Runtime
+	}
+	old := load("service \"a\" { port = 1 }\nservice \"b\" { port = 2 }\nroute \"r\" {}")
+	if can, cannot := Changes(old, load("service \"a\" { port = 1 }\nservice \"b\" { port = 2 }\nroute \"r\" {}\napi { hosts = [] }")); len(can)+len(cannot) != 0 {
+		t.Errorf("equal files differ: %v %v", can, cannot)
+	}
+	can, cannot := Changes(old, load(`log_level = "debug"
+node_name = "web2"
+service "b" { port = 3 }
+service "c" { port = 4 }
+route "r" { path = "/x" }
+session {
+  ttl = "1h"
+  replicas = 1
+}
+ports { http = 9700 }`))
+	if want := []string{"log_level", "route.r", "service.a", "service.b", "service.c", "session.ttl"}; !slices.Equal(can, want) {
+		t.Errorf("reloadable = %v, want %v", can, want)
+	}
+	if want := []string{"node_name", "ports.http", "session.replicas"}; !slices.Equal(cannot, want) {
+		t.Errorf("restart = %v, want %v", cannot, want)
+	}
+}
+
+func TestLoaded_effectiveIsCanonicalAndHidesKeys(t *testing.T) {
+	t.Parallel()
+	out := mustLoad(t, Options{Paths: []string{"testdata/full.hcl"}, Flags: []Setting{{"session.ttl", "90m", "-ttl"}}})
+	got := map[string]Effective{}
+	for _, e := range out.Effective() {
+		got[e.Option] = e
+	}
+	for option, want := range map[string]Effective{
+		"session.ttl":                    {"session.ttl", `"1h30m"`, "flag -ttl"},
+		"session.max_size":               {"session.max_size", `"2MiB"`, "testdata/full.hcl:32"},
+		"encrypt":                        {"encrypt", "(hidden)", "testdata/full.hcl:14"},
+		"proxy.https":                    {"proxy.https", `""`, "testdata/full.hcl:92"},
+		"advertise":                      {"advertise", `"192.0.2.10"`, "testdata/full.hcl:8"},
+		"retry_join":                     {"retry_join", `["10.0.0.11:9701","web2:9701","[2001:db8::1]:9701"]`, "testdata/full.hcl:12"},
+		"service.shop.name":              {"service.shop.name", `"store"`, "testdata/full.hcl:46"},
+		"service.shop.check[1].interval": {"service.shop.check[1].interval", `"3s"`, "testdata/full.hcl:54"},
+		"route.shop.sticky.max_age":      {"route.shop.sticky.max_age", `"24h"`, "testdata/full.hcl:82"},
+	} {
+		if got[option] != want {
+			t.Errorf("%s = %+v, want %+v", option, got[option], want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"crypto/tls"
+	"net/netip"
+)
+
+// ProxyFile is the section "proxy".
+type ProxyFile struct {
+	HTTP           *string   `opt:"http"`
+	HTTPS          *string   `opt:"https"`
+	CertFile       *string   `opt:"cert_file"`
+	KeyFile        *string   `opt:"key_file"`
+	TrustedProxies *[]string `opt:"trusted_proxies"`
+}
+
+// Proxy is where the proxy listens and whom it believes. A listener that is not
+// valid is off.
+type Proxy struct {
+	HTTP           netip.AddrPort `opt:"proxy.http"`
+	HTTPS          netip.AddrPort `opt:"proxy.https"`
+	CertFile       string         `opt:"proxy.cert_file,reload"`
+	KeyFile        string         `opt:"proxy.key_file,reload"`
+	TrustedProxies []netip.Prefix `opt:"proxy.trusted_proxies,reload"`
+}
+
+func defaultProxy() *ProxyFile {
+	return &ProxyFile{HTTP: ptr(":8780"), HTTPS: ptr(""), CertFile: ptr(""), KeyFile: ptr(""), TrustedProxies: ptr([]string{})}
+}
+
+func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
+	p := Proxy{
+		HTTP:     c.listener("proxy.http", *f.HTTP, bind),
+		HTTPS:    c.listener("proxy.https", *f.HTTPS, bind),
+		CertFile: *f.CertFile,
+		KeyFile:  *f.KeyFile,
+	}
+	for _, text := range *f.TrustedProxies {
+		prefix, err := parsePrefix(text)
+		if err != nil {
+			c.fail("proxy.trusted_proxies", text, `must be an address or a network in CIDR form, as in "10.0.0.0/8" or "2001:db8::/32"`)
+			continue
+		}
+		p.TrustedProxies = append(p.TrustedProxies, prefix)
+	}
+	f.checkCertificate(c)
+	return p
+}
+
+func (f *ProxyFile) checkCertificate(c *checker) {
+	if *f.HTTPS == "" {
+		return
+	}
+	switch {
+	case *f.CertFile == "":
+		c.fail("proxy.cert_file", "", "must name a PEM certificate when proxy.https is set")
+	case *f.KeyFile == "":
+		c.fail("proxy.key_file", "", "must name the certificate's PEM key when proxy.https is set")
+	default:
+		if _, err := tls.LoadX509KeyPair(*f.CertFile, *f.KeyFile); err != nil {
+			c.fail("proxy.cert_file", *f.CertFile, "cannot be used with proxy.key_file: "+err.Error())
+		}
+	}
+}
+
+// parsePrefix takes a lone address as a network of one, and a v4 network
+// written in v6 form as v4, which is how the proxy sees its clients.
+func parsePrefix(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	if prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), nil
+}

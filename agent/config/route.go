@@ -1,0 +1,150 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// RouteFile is a block "route"; its label is the route's name.
+type RouteFile struct {
+	Host    *string     `opt:"host"`
+	Path    *string     `opt:"path"`
+	Service *string     `opt:"service"`
+	Balance *string     `opt:"balance"`
+	HashOn  *string     `opt:"hash_on"`
+	Prefer  *string     `opt:"prefer"`
+	Mode    *string     `opt:"mode"`
+	Sticky  *StickyFile `opt:"sticky"`
+	Retry   *RetryFile  `opt:"retry"`
+}
+
+// RetryFile is the block "retry" of a route.
+type RetryFile struct {
+	Attempts *int      `opt:"attempts"`
+	On       *[]string `opt:"on"`
+}
+
+// Balance is how a new client's instance is chosen.
+type Balance string
+
+// The ways to choose.
+const (
+	RoundRobin         Balance = "round_robin"
+	WeightedRoundRobin Balance = "weighted_round_robin"
+	Random             Balance = "random"
+	LeastLoad          Balance = "least_load"
+	Hash               Balance = "hash"
+)
+
+// Route says which requests go to which service, and how.
+type Route struct {
+	Name        string
+	Host        string // lower case; "" any, "*.example.com" any name below
+	Path        string // prefix in escaped form, starts with a slash
+	Service     string
+	Balance     Balance
+	HashOn      HashKey
+	PreferLocal bool
+	Redirect    bool
+	Sticky      Sticky
+	Retry       Retry
+}
+
+// HashKey is what Hash balances on.
+type HashKey struct {
+	From string // header, query, cookie, path, client_ip; "" when Balance is not Hash
+	Name string // of the header, parameter or cookie
+}
+
+// Retry bounds the tries of one request, the first included.
+type Retry struct {
+	Attempts   int
+	Connect    bool // when no connection could be made, whatever the method
+	Idempotent bool // when the method is idempotent, whatever failed
+	Keyed      bool // when the request carries an Idempotency-Key
+}
+
+func defaultRoute(name string) *RouteFile {
+	return &RouteFile{
+		Host: ptr(""), Path: ptr("/"), Service: ptr(name),
+		Balance: ptr(string(RoundRobin)), HashOn: ptr(""), Prefer: ptr("any"), Mode: ptr("proxy"),
+		Sticky: defaultSticky(),
+		Retry:  &RetryFile{Attempts: ptr(3), On: ptr([]string{"connect", "idempotent"})},
+	}
+}
+
+// DefaultRoute is the one that a lone service gets when no route is configured:
+// it matches everything.
+func DefaultRoute(service string) Route {
+	return defaultRoute(service).runtime(&checker{}, service)
+}
+
+func (f *RouteFile) runtime(c *checker, name string) Route {
+	at := "route." + name
+	if !plainName(name) {
+		c.fail(at, name, "a route's name must be 1 to 64 letters, digits, dots, hyphens or underscores")
+	}
+	if *f.Host != "" && !hostName(strings.TrimPrefix(*f.Host, "*.")) {
+		c.fail(at+".host", *f.Host, `must be a host name without scheme or port, as in "shop.example.com" or "*.example.com"`)
+	}
+	if !strings.HasPrefix(*f.Path, "/") || strings.ContainsAny(*f.Path, "?# \t\r\n") {
+		c.fail(at+".path", *f.Path, `must start with a slash and have no "?", "#" or space, as in "/shop"`)
+	}
+	if !plainName(*f.Service) {
+		c.fail(at+".service", *f.Service, "must be the name of a service")
+	}
+	c.oneOf(at+".balance", *f.Balance, string(RoundRobin), string(WeightedRoundRobin), string(Random), string(LeastLoad), string(Hash))
+	c.oneOf(at+".prefer", *f.Prefer, "any", "local")
+	c.oneOf(at+".mode", *f.Mode, "proxy", "redirect")
+	return Route{
+		Name: name, Host: strings.ToLower(*f.Host), Path: *f.Path, Service: *f.Service,
+		Balance: Balance(*f.Balance), HashOn: f.hashKey(c, at),
+		PreferLocal: *f.Prefer == "local", Redirect: *f.Mode == "redirect",
+		Sticky: f.Sticky.runtime(c, at+".sticky"), Retry: f.Retry.runtime(c, at+".retry"),
+	}
+}
+
+func (f *RouteFile) hashKey(c *checker, at string) HashKey {
+	const forms = "must be header:NAME, query:NAME, cookie:NAME, path or client_ip"
+	text := *f.HashOn
+	if text == "" {
+		if *f.Balance == string(Hash) {
+			c.fail(at+".hash_on", text, `is needed with balance = "hash"; it `+forms)
+		}
+		return HashKey{}
+	}
+	if *f.Balance != string(Hash) {
+		c.fail(at+".hash_on", text, `has no effect unless balance = "hash"`)
+	}
+	from, name, named := strings.Cut(text, ":")
+	switch from {
+	case "path", "client_ip":
+		if named {
+			c.fail(at+".hash_on", text, from+" takes no name")
+		}
+	case "header", "cookie":
+		if !token(name) {
+			c.fail(at+".hash_on", text, forms)
+		}
+	case "query":
+		if name == "" {
+			c.fail(at+".hash_on", text, forms)
+		}
+	default:
+		c.fail(at+".hash_on", text, forms)
+	}
+	return HashKey{From: from, Name: name}
+}
+
+func (f *RetryFile) runtime(c *checker, at string) Retry {
+	c.between(at+".attempts", *f.Attempts, 1, 10)
+	for _, on := range *f.On {
+		c.oneOf(at+".on", on, "connect", "idempotent", "keyed")
+	}
+	return Retry{
+		Attempts:   *f.Attempts,
+		Connect:    slices.Contains(*f.On, "connect"),
+		Idempotent: slices.Contains(*f.On, "idempotent"),
+		Keyed:      slices.Contains(*f.On, "keyed"),
+	}
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ServiceFile is a block "service"; its label is the instance's id.
+type ServiceFile struct {
+	Name    *string      `opt:"name"`
+	Address *string      `opt:"address"`
+	Port    *int         `opt:"port"`
+	Weight  *int         `opt:"weight"`
+	Backup  *bool        `opt:"backup"`
+	Tags    *[]string    `opt:"tags"`
+	Checks  []*CheckFile `opt:"check"`
+}
+
+// CheckFile is a block "check" in a service. Exactly one of HTTP, TCP and TTL
+// says what kind it is.
+type CheckFile struct {
+	HTTP     *string   `opt:"http"`
+	TCP      *string   `opt:"tcp"`
+	TTL      *Duration `opt:"ttl"`
+	Interval *Duration `opt:"interval"`
+	Timeout  *Duration `opt:"timeout"`
+}
+
+// Service is one instance that this agent registers when it starts.
+type Service struct {
+	ID      string
+	Name    string
+	Address string // empty: the address this member advertises
+	Port    int
+	Weight  int
+	Backup  bool
+	Tags    []string
+	Checks  []Check
+}
+
+// Check is one health check. One of HTTP, TCP and TTL is set.
+type Check struct {
+	HTTP     string // a path of the instance, or a whole URL
+	TCP      string // host:port or :port of the instance
+	TTL      time.Duration
+	Interval time.Duration
+	Timeout  time.Duration
+}
+
+func defaultService(id string) *ServiceFile {
+	return &ServiceFile{Name: ptr(id), Address: ptr(""), Port: ptr(0), Weight: ptr(100), Backup: ptr(false), Tags: ptr([]string{}), Checks: nil}
+}
+
+func defaultCheck() *CheckFile {
+	return &CheckFile{HTTP: ptr(""), TCP: ptr(""), TTL: ptr(Duration(0)), Interval: ptr(Duration(2 * time.Second)), Timeout: ptr(Duration(time.Second))}
+}
+
+func (f *ServiceFile) runtime(c *checker, id string) Service {
+	at := "service." + id
+	if !plainName(id) {
+		c.fail(at, id, "an instance's id must be 1 to 64 letters, digits, dots, hyphens or underscores")
+	}
+	if *f.Name != id && !plainName(*f.Name) {
+		c.fail(at+".name", *f.Name, "must be 1 to 64 letters, digits, dots, hyphens or underscores")
+	}
+	if *f.Address != "" && !hostName(*f.Address) && !isAddr(*f.Address) {
+		c.fail(at+".address", *f.Address, "must be an IP address or a host name, without a port")
+	}
+	c.between(at+".port", *f.Port, 1, 65535)
+	c.between(at+".weight", *f.Weight, 0, 65535)
+	s := Service{ID: id, Name: *f.Name, Address: *f.Address, Port: *f.Port, Weight: *f.Weight, Backup: *f.Backup, Tags: slices.Clone(*f.Tags)}
+	for i, check := range f.Checks {
+		s.Checks = append(s.Checks, check.runtime(c, nth(at+".check", i)))
+	}
+	return s
+}
+
+func (f *CheckFile) runtime(c *checker, at string) Check {
+	layered := merge(defaultCheck(), f)
+	kinds := 0
+	for _, set := range []bool{f.HTTP != nil, f.TCP != nil, f.TTL != nil} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		c.fail(at, "", "needs exactly one of http, tcp and ttl")
+	}
+	if f.HTTP != nil && !strings.HasPrefix(*f.HTTP, "/") && !strings.HasPrefix(*f.HTTP, "http://") && !strings.HasPrefix(*f.HTTP, "https://") {
+		c.fail(at+".http", *f.HTTP, `must be a path of the instance, as in "/health", or a URL`)
+	}
+	if f.TCP != nil {
+		if _, _, ok := splitHostPort(*f.TCP); !ok {
+			c.fail(at+".tcp", *f.TCP, `must be ":PORT" or "HOST:PORT"`)
+		}
+	}
+	if f.TTL != nil {
+		c.durationBetween(at+".ttl", *f.TTL, 100*time.Millisecond, 24*time.Hour)
+	}
+	c.durationBetween(at+".interval", *layered.Interval, 10*time.Millisecond, 24*time.Hour)
+	c.durationBetween(at+".timeout", *layered.Timeout, time.Millisecond, time.Hour)
+	if *layered.Timeout > *layered.Interval && f.TTL == nil {
+		c.fail(at+".timeout", *layered.Timeout, "must not be above the check's interval, "+layered.Interval.String())
+	}
+	return Check{
+		HTTP: *layered.HTTP, TCP: *layered.TCP, TTL: time.Duration(*layered.TTL),
+		Interval: time.Duration(*layered.Interval), Timeout: time.Duration(*layered.Timeout),
+	}
+}
+
+// plainName is the form of node names, instance ids and service names: they
+// appear in URLs, logs and cookies' digests, so nothing in them needs quoting.
+func plainName(s string) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for _, r := range s {
+		if !asciiAlnum(r) && !strings.ContainsRune("-_.", r) {
+			return false
+		}
+	}
+	return strings.Trim(s, ".") != ""
+}
+
+func isAddr(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}

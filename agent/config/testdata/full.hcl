@@ -1,0 +1,100 @@
+# Every option that exists, at a value that is allowed and is not the default.
+dev              = false
+node_name        = "web1"
+data_dir         = "/tmp/rondel-full"
+pid_file         = "/tmp/rondel-full.pid"
+witness          = true
+bind             = "10.0.0.5"
+advertise        = "192.0.2.10"
+client           = "127.0.0.2"
+bootstrap_expect = 3
+join             = ["10.0.0.11"]
+retry_join       = ["10.0.0.11", "web2:9701", "[2001:db8::1]"]
+profile          = "wan"
+encrypt          = "MDEyMzQ1Njc4OWFiY2RlZg=="
+log_level        = "debug"
+log_json         = true
+
+ports {
+  http   = 9700
+  gossip = 9701
+  rpc    = 9702
+}
+
+session {
+  backend      = "ring"
+  replicas     = 1
+  on_partition = "refuse"
+  durability   = "memory"
+  ttl          = "45m"
+  max_age      = "12h"
+  max_count    = 5000
+  max_size     = "2MiB"
+  always_load  = true
+}
+
+ring {
+  reap_after    = "20m"
+  stall_timeout = "45s"
+}
+
+api {
+  hosts = ["Rondel.example.com"]
+}
+
+service "shop" {
+  name    = "store"
+  address = "10.0.0.9"
+  port    = 8080
+  weight  = 50
+  backup  = true
+  tags    = ["blue"]
+  check {
+    http     = "/health"
+    interval = "3s"
+    timeout  = "500ms"
+  }
+  check {
+    tcp = ":8080"
+  }
+  check {
+    ttl = "15s"
+  }
+}
+
+route "shop" {
+  host    = "*.Example.com"
+  path    = "/shop"
+  service = "store"
+  balance = "hash"
+  hash_on = "header:X-User"
+  prefer  = "local"
+  mode    = "redirect"
+  sticky {
+    cookie    = "__Host-lb"
+    follow    = "instance"
+    learn     = "JSESSIONID"
+    same_site = "None"
+    secure    = "on"
+    http_only = false
+    path      = "/"
+    domain    = ""
+    max_age   = "24h"
+  }
+  retry {
+    attempts = 5
+    on       = ["connect", "keyed"]
+  }
+}
+
+proxy {
+  http            = ":9780"
+  https           = ""
+  cert_file       = "cert.pem"
+  key_file        = "key.pem"
+  trusted_proxies = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
+}
+
+redis {
+  address = ":9703"
+}

@@ -1,0 +1,226 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestLoad_sameVerdictEverywhere holds every duration and size option to one
+// table, written in HCL, in JSON, as a flag and in the environment.
+func TestLoad_sameVerdictEverywhere(t *testing.T) {
+	t.Parallel()
+	const unit = "add a unit"
+	// bare marks values that files can write without quotes; they mean the same
+	// text in a flag.
+	type verdict struct {
+		bare bool
+		text string
+		rule string // part of the problem; empty: accepted
+	}
+	durations := []verdict{
+		{false, "30s", ""}, {false, "1m30s", ""}, {true, "30", unit}, {false, "30", unit}, {true, "1e9", unit}, {false, "1e9", unit},
+		{false, "30 s", "not a duration"}, {false, "1d", "not a duration"}, {false, "", "empty"}, {false, "NaN", "not a duration"},
+		{false, "-1s", "negative"}, {false, "999999h", "at most"}, {true, "true", "not a duration"},
+	}
+	sizes := []verdict{
+		{false, "1MiB", ""}, {true, "1048576", unit}, {false, "1048576", unit}, {false, "1 MiB", "not a size"}, {false, "", "empty"},
+		{false, "-1B", "negative"}, {false, "9999TiB", "at most"}, {true, "true", "not a size"},
+	}
+	for option, verdicts := range map[string][]verdict{
+		"session.ttl": durations, "session.max_age": durations, "ring.reap_after": durations, "ring.stall_timeout": durations, "session.max_size": sizes,
+	} {
+		section, name, _ := strings.Cut(option, ".")
+		for _, v := range verdicts {
+			literal := strconv.Quote(v.text)
+			if v.bare {
+				literal = v.text
+			}
+			// The other end of the pair must not decide.
+			rest := ""
+			if option == "session.max_age" {
+				rest = `ttl = "10s"`
+			}
+			dir := t.TempDir()
+			ways := map[string]Options{
+				"HCL":         {Paths: []string{write(t, dir, "a.hcl", fmt.Sprintf("%s {\n %s = %s\n %s\n}", section, name, literal, rest))}},
+				"JSON":        {Paths: []string{write(t, dir, "a.json", fmt.Sprintf(`{"%s":{"%s":%s}}`, section, name, literal))}},
+				"flag":        {Flags: []Setting{{option, v.text, "-x"}}},
+				"environment": {Environ: []string{EnvName(option) + "=" + v.text}},
+			}
+			for way, o := range ways {
+				o.Host = testHost()
+				o.Flags = append(o.Flags, devFlag())
+				if rest != "" && way != "HCL" {
+					o.Flags = append(o.Flags, Setting{"session.ttl", "10s", "-ttl"})
+				}
+				_, err := Load(o)
+				switch {
+				case v.rule == "" && err != nil:
+					t.Errorf("%s %s = %s: refused: %v", way, option, literal, err)
+				case v.rule != "" && (err == nil || !strings.Contains(err.Error(), v.rule)):
+					t.Errorf("%s %s = %s: %v, want a problem with %q", way, option, literal, err, v.rule)
+				}
+			}
+		}
+	}
+}
+
+func TestLoad_nullIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"a.hcl": "session {\n ttl = null\n}", "a.json": "{\"session\":{\n\"ttl\":null}}"} {
+		problems := mustFail(t, Options{Paths: []string{write(t, t.TempDir(), name, text)}, Flags: []Setting{devFlag()}})
+		if len(problems) != 1 || problems[0].At.Line != 2 || !strings.Contains(problems[0].Rule, "null") {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+}
+
+func TestLoad_reportsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	hcl := write(t, dir, "a.hcl", `data_dir = "/tmp/x"
+sesion { ttl = "1m" }
+session {
+  ttl = 30
+  tttl = "1m"
+  max_size = "1PB"
+}
+bootstrap_expect = "many"
+route "shop" {
+  balance = "roundrobin"
+  sticky {
+    cookie = "a b"
+  }
+}
+proxy { trusted_proxies = ["10.0.0.0/33"] }
+encrypt = "c2hvcnQ="`)
+	json := write(t, dir, "b.json", `{
+  "redis": {"address": "8703"},
+  "service": {"shop": {"port": 99999}}
+}`)
+	broken := write(t, dir, "c.hcl", "node_name = \n")
+	problems := mustFail(t, Options{
+		Paths:   []string{hcl, json, broken, dir + "/none.hcl"},
+		Flags:   []Setting{{"profile", "moon", "-profile"}},
+		Environ: []string{"RONDEL_LOG_JSON=perhaps"},
+	})
+	text := problems.Error()
+	for _, want := range []string{
+		hcl + ":2: sesion: Unsupported block type",
+		hcl + `:4: session.ttl = 30: add a unit`,
+		hcl + ":5: session.tttl: Unsupported argument",
+		hcl + `:6: session.max_size = "1PB": malformed: not a size`,
+		hcl + `:8: bootstrap_expect = "many": must be a whole number`,
+		hcl + `:10: route.shop.balance = "roundrobin": must be "round_robin"`,
+		hcl + `:12: route.shop.sticky.cookie = "a b": must be a cookie name`,
+		hcl + `:15: proxy.trusted_proxies = "10.0.0.0/33": must be an address`,
+		hcl + `:16: encrypt = (hidden): must be 16, 24 or 32 bytes`,
+		json + `:2: redis.address = "8703": must be ":PORT"`,
+		json + `:3: service.shop.port = 99999: must be between`,
+		broken + ":1: ",
+		dir + "/none.hcl: cannot be read: no such file",
+		`flag -profile: profile = "moon": must be "lan", "wan" or "local"`,
+		`environment RONDEL_LOG_JSON: log_json = "perhaps": must be true or false`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no line with %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("problems:\n%s", text)
+	}
+	if strings.Contains(text, "c2hvcnQ") {
+		t.Error("the gossip key is shown")
+	}
+}
+
+func TestLoad_blockTwiceInOneFile(t *testing.T) {
+	t.Parallel()
+	path := write(t, t.TempDir(), "a.hcl", "session {}\nservice \"a\" { port = 1 }\nsession {}\nservice \"a\" { port = 2 }")
+	problems := mustFail(t, Options{Paths: []string{path}, Flags: []Setting{devFlag()}})
+	if len(problems) != 2 || problems[0].At.Line != 3 || problems[1].At.Line != 4 {
+		t.Errorf("problems = %v", problems)
+	}
+}
+
+func TestRoute_rules(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		``:                 "",
+		`balance = "hash"`: "route.shop.hash_on",
+		`hash_on = "path"`: "has no effect",
+		"balance = \"hash\"\nhash_on = \"header:a b\"": "must be header:NAME",
+		"balance = \"hash\"\nhash_on = \"client_ip\"":  "",
+		"balance = \"hash\"\nhash_on = \"sessions\"":   "must be header:NAME",
+		`host = "https://x"`:                           "without scheme",
+		`path = "shop"`:                                "must start with a slash",
+		`path = "/a?b"`:                                "must start with a slash",
+		`mode = "tunnel"`:                              `must be "proxy"`,
+		`sticky { cookie = "a.b" }`:                    "",
+		`sticky { cookie = "a=b" }`:                    "cookie name",
+		`sticky { cookie = "ä" }`:                      "cookie name",
+		`sticky { cookie = "" }`:                       "cookie name",
+		`sticky { cookie = "__Host-lb" }`:              `needs secure = "on"`,
+		`sticky { learn = "RONDEL" }`:                  "must differ",
+		`sticky { same_site = "none" }`:                `needs secure = "on"`,
+		`sticky { same_site = "strict" }`:              "",
+		`sticky { same_site = "maybe" }`:               `must be "Lax"`,
+		`sticky { max_age = "1ms" }`:                   "must be between",
+		`retry { attempts = 0 }`:                       "must be between",
+		`retry { on = ["always"] }`:                    `must be "connect"`,
+	} {
+		path := write(t, t.TempDir(), "a.hcl", "route \"shop\" {\n"+body+"\n}")
+		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
+func TestRoute_twoForTheSameRequests(t *testing.T) {
+	t.Parallel()
+	path := write(t, t.TempDir(), "a.hcl", "route \"a\" {}\nroute \"b\" {}")
+	if problems := mustFail(t, Options{Paths: []string{path}, Flags: []Setting{devFlag()}}); problems[0].At.Line != 2 {
+		t.Errorf("problems = %v", problems)
+	}
+}
+
+func TestService_rules(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`port = 80`:                    "",
+		``:                             "service.shop.port",
+		"port = 80\naddress = \"a:1\"": "without a port",
+		"port = 80\ncheck {}":          "exactly one of",
+		"port = 80\ncheck {\nhttp = \"/\"\ntcp = \":1\"\n}":             "exactly one of",
+		"port = 80\ncheck { http = \"health\" }":                        "must be a path",
+		"port = 80\ncheck { tcp = \"x\" }":                              "must be \":PORT\"",
+		"port = 80\ncheck { ttl = \"10s\" }":                            "",
+		"port = 80\ncheck {\ntcp = \":1\"\ntimeout = \"9s\"\n}":         "must not be above",
+		"port = 80\ncheck {\ntcp = \":1\"\n}\ncheck { http = \"bad\" }": "service.shop.check[2].http",
+	} {
+		path := write(t, t.TempDir(), "a.hcl", "service \"shop\" {\n"+body+"\n}")
+		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`node_name = "x"`, `{"session":{"ttl":"1m"}}`, `service "a" { check { ttl = 1e999 } }`, `{"service":[{"a":{"check":[{},{}]}}]}`, "session {\n ttl = [null]\n}", `{"route":{"":null}}`} {
+		f.Add(s, true)
+		f.Add(s, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, json bool) {
+		name := "a.hcl"
+		if json {
+			name = "a.json"
+		}
+		l, _ := decode(name, []byte(text))
+		merged := merge(ptr(defaults("web1")), &l.file)
+		merged.runtime(&checker{origins: l.origins}, testHost())
+	})
+}

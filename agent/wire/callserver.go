@@ -29,7 +29,7 @@ func (t *Transport) serveCalls(ctx context.Context, conn net.Conn, from Hello) e
 	var stop atomic.Bool
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		if err := writeLoop(conn, s.out, &stop, t.opts.WriteTimeout); err != nil {
+		if err := newWriter(conn, t.opts.WriteTimeout).run(s.out, &stop); err != nil {
 			conn.Close() // so that reading ends too
 		}
 	})

@@ -13,44 +13,6 @@ var (
 	errNoAnswer = errors.New("no answer to a ping")
 )
 
-// writeChunk bounds one write, so that its deadline asks for progress and not
-// for a whole queue within two seconds.
-const writeChunk = 256 << 10
-
-// writeLoop writes what the outbox collects until a write fails or stop is set
-// and the outbox signalled.
-func writeLoop(conn net.Conn, out *outbox, stop *atomic.Bool, timeout time.Duration) error {
-	var deadline time.Time
-	for {
-		if stop.Load() {
-			return nil
-		}
-		b := out.take()
-		if b == nil {
-			<-out.wake
-			continue
-		}
-		for rest := b; len(rest) > 0; {
-			// Setting a deadline costs as much as the rest of a small send, so
-			// it is moved only when a quarter of it is used up.
-			if now := time.Now(); deadline.Sub(now) < timeout*3/4 {
-				deadline = now.Add(timeout)
-				if err := conn.SetWriteDeadline(deadline); err != nil {
-					out.done(b)
-					return err
-				}
-			}
-			n, err := conn.Write(rest[:min(len(rest), writeChunk)])
-			if err != nil {
-				out.done(b)
-				return err
-			}
-			rest = rest[n:]
-		}
-		out.done(b)
-	}
-}
-
 // link is an established connection seen from the end that dialled it.
 type link struct {
 	conn     net.Conn
@@ -73,7 +35,8 @@ func (l *link) run(ctx context.Context) error {
 		pinged atomic.Int64 // when the ping that is not answered was sent
 		ended  = make(chan error, 2)
 	)
-	go func() { ended <- writeLoop(l.conn, l.out, &stop, l.write) }()
+	w := newWriter(l.conn, l.write)
+	go func() { ended <- w.run(l.out, &stop) }()
 	go func() { ended <- l.read(&pinged) }()
 
 	err, running := l.supervise(ctx, &pinged, ended)
@@ -83,6 +46,7 @@ func (l *link) run(ctx context.Context) error {
 	for ; running > 0; running-- {
 		<-ended
 	}
+	l.out.detach()
 	return err
 }
 

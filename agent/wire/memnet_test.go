@@ -130,6 +130,8 @@ const (
 
 var cluster = [16]byte{1}
 
+var quiet = hclog.NewNullLogger()
+
 func (n *node) record(f func()) {
 	n.mu.Lock()
 	f()
@@ -175,7 +177,7 @@ func prepare(t *testing.T, o Options, self Hello) *node {
 	if o.Self == nil {
 		o.Self = func() Hello { return self }
 	}
-	n := &node{Transport: New(o, hclog.NewNullLogger()), new: make(chan struct{}, 1)}
+	n := &node{Transport: New(o, quiet), new: make(chan struct{}, 1)}
 	n.peer = Peer{ID: self.ID, Boot: self.Boot, Addr: o.Listener.Addr().String()}
 	n.Handle(kindText, func(_ Hello, p []byte) { n.record(func() { n.got = append(n.got, string(p)) }) })
 	n.OnUnreachable(func(u Unreachable) { n.record(func() { n.lost = append(n.lost, u) }) })
@@ -217,3 +219,17 @@ func listenLoopback(t testing.TB) net.Listener {
 }
 
 func text(i int) []byte { return fmt.Appendf(nil, "%06d", i) }
+
+// eventually looks again and again for what announces itself to nobody.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+		<-tick.C
+	}
+}

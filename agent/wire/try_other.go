@@ -1,0 +1,7 @@
+//go:build !unix
+
+package wire
+
+const canTry = false
+
+func tryWrite(uintptr, []byte) int { return 0 }

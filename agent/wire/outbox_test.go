@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever the order of calls, the bytes taken are the frames accepted, in order.
+func TestOutbox_takesWhatWasPushed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const limit = 300
+		o := newOutbox(limit)
+		var want, got []byte
+		t.Repeat(map[string]func(*rapid.T){
+			"push": func(t *rapid.T) {
+				body := rapid.SliceOfN(rapid.Byte(), 0, 400).Draw(t, "body")
+				queued := len(o.buf)
+				err := o.push(1, nil, body, rapid.Bool().Draw(t, "flush"))
+				if fits := queued == 0 || queued+frameHead+len(body) <= limit; fits != (err == nil) {
+					t.Fatalf("%d bytes on %d: %v", len(body), queued, err)
+				}
+				if err == nil {
+					want = appendFrame(want, 1, nil, body)
+				}
+			},
+			"take": func(t *rapid.T) {
+				if b := o.take(); b != nil {
+					got = append(got, b...)
+					o.done()
+				}
+			},
+			"": func(t *rapid.T) {
+				if !bytes.Equal(append(bytes.Clone(got), o.buf...), want) {
+					t.Fatal("bytes differ")
+				}
+			},
+		})
+	})
+}
+
+// Flushing callers and the writer share one connection with a reader that is
+// slower than they are: nothing is lost, doubled or torn.
+func TestWriter_flushAndWriterTakeTurns(t *testing.T) {
+	t.Parallel()
+	l := listenLoopback(t)
+	defer l.Close()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	there, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+
+	o := newOutbox(1 << 20)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() { newWriter(conn, 20*time.Second).run(o, &stop) })
+	const callers, each = 4, 3000
+	for c := range callers {
+		wg.Go(func() {
+			body := bytes.Repeat([]byte{byte(c)}, 3000)
+			for i := 0; i < each; {
+				body[1], body[2] = byte(i>>8), byte(i)
+				if err := o.push(1, nil, body, i%2 == 0); errors.Is(err, ErrFull) {
+					o.flush()
+					runtime.Gosched()
+					continue
+				}
+				i++
+				o.flush()
+			}
+		})
+	}
+	var next [callers]int
+	r := newFrameReader(io.LimitReader(there, callers*each*(3000+frameHead)), 1<<20)
+	if err := drain(r, func(kind byte, p []byte) {
+		if i := int(p[1])<<8 | int(p[2]); len(p) != 3000 || kind != 1 || next[p[0]] != i {
+			t.Errorf("frame of %d bytes, number %d of caller %d, not %d", len(p), i, p[0], next[p[0]])
+		}
+		next[p[0]]++
+	}); err != io.EOF {
+		t.Error(err)
+	}
+	stop.Store(true)
+	o.signal()
+	wg.Wait()
+}

@@ -51,7 +51,7 @@ func (g Catalog) Services(ctx context.Context, wait Wait) ([]CatalogService, uin
 }
 
 // Service returns the instances of one service, sorted by member and ID, and
-// the index to wait with; with passing set only those that may get traffic.
+// the index to wait with; with passing set only those that are.
 func (g Catalog) Service(ctx context.Context, name string, passing bool, wait Wait) ([]CatalogInstance, uint64, error) {
 	q := url.Values{}
 	if passing {

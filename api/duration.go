@@ -18,7 +18,11 @@ var ErrDuration = errors.New("not a duration")
 // seconds and the other half something else.
 type Duration time.Duration
 
-// ParseDuration reads a duration that is not negative.
+// maxDuration is what nobody means: ten years.
+const maxDuration = Duration(10 * 365 * 24 * time.Hour)
+
+// ParseDuration reads a duration that is not negative, and not beyond ten
+// years. It takes and refuses what the agent's configuration does.
 func ParseDuration(s string) (Duration, error) {
 	if s == "" {
 		return 0, fmt.Errorf(`"": %w: write a number with a unit, like "30s"`, ErrDuration)
@@ -27,11 +31,14 @@ func ParseDuration(s string) (Duration, error) {
 		return 0, fmt.Errorf(`%q: %w: add a unit, like "%ss" or "%sm"`, s, ErrDuration, s, s)
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil {
+	if err != nil || s[0] == '+' {
 		return 0, fmt.Errorf(`%q: %w: write numbers with the units ms, s, m or h, like "1h30m"`, s, ErrDuration)
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("%q: %w: it must not be negative", s, ErrDuration)
+	}
+	if Duration(d) > maxDuration {
+		return 0, fmt.Errorf("%q: %w: the longest is %s", s, ErrDuration, maxDuration)
 	}
 	return Duration(d), nil
 }

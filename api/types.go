@@ -97,7 +97,7 @@ type LoadReport struct {
 type CatalogService struct {
 	Name      string            `json:"Name"`
 	Tags      []string          `json:"Tags"`
-	Passing   int               `json:"Passing"` // how many instances may get traffic
+	Passing   int               `json:"Passing"` // how many instances are healthy and not in maintenance
 	Instances []CatalogInstance `json:"Instances"`
 }
 

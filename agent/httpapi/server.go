@@ -1,0 +1,227 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rondel-project/rondel/api"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxSession = 1 << 20
+	shutdownTime      = 5 * time.Second
+)
+
+// Options holds the parts that the API speaks for. All interfaces are needed.
+type Options struct {
+	Logger hclog.Logger
+
+	Process  Process
+	Members  Members
+	Ring     Ring
+	Sessions Sessions
+	Services Services
+	Checks   Checks
+	Catalog  Catalog
+	Raft     Raft
+	Logs     Logs
+	Metrics  prometheus.Gatherer
+
+	Node       string       // this agent's name, allowed as Host
+	Hosts      []string     // api.hosts
+	MaxSession int          // session.max_size; 0: DefaultMaxSession
+	Page       http.Handler // answers outside /v1; nil: 404
+}
+
+// Server answers the HTTP API.
+type Server struct {
+	log      hclog.Logger
+	o        Options
+	guard    guard
+	tree     *node
+	creates  *creates
+	stopping context.Context // ends with Run, and ends streams and waits
+	stop     context.CancelFunc
+}
+
+// New returns a server that serves nothing until Run.
+func New(o Options) *Server {
+	if o.MaxSession == 0 {
+		o.MaxSession = DefaultMaxSession
+	}
+	s := &Server{
+		log:     o.Logger.Named("http"),
+		o:       o,
+		guard:   newGuard(o.Node, o.Hosts),
+		creates: newCreates(),
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.tree = newTree(s.table())
+	return s
+}
+
+// Run serves on the listeners until ctx ends, then lets requests that have
+// begun finish for a few seconds. It closes the listeners and returns when all
+// its goroutines have ended. It can be called once.
+func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range listeners {
+		group.Go(func() error {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		s.stop()
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+		defer cancel()
+		if server.Shutdown(bounded) != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	req := &request{Request: r, escaped: r.URL.EscapedPath()}
+	if r.URL.RawQuery != "" {
+		req.query = r.URL.Query()
+	}
+	out := &statusWriter{ResponseWriter: w}
+	pattern, err := s.serve(out, req)
+	if err != nil {
+		e := toAPI(err)
+		if e.StatusCode == http.StatusInternalServerError {
+			s.log.Error("request failed", "method", r.Method, "route", pattern, "error", err)
+		}
+		if !out.begun() {
+			writeError(out, req, e)
+		}
+	}
+	if s.log.IsDebug() {
+		// The path holds session ids; the route does not.
+		s.log.Debug("request", "method", r.Method, "route", pattern, "status", out.status, "duration", time.Since(start))
+	}
+}
+
+// serve finds the route and runs it. A panic in a handler costs this request
+// only.
+func (s *Server) serve(w *statusWriter, r *request) (pattern string, err error) {
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case p == http.ErrAbortHandler:
+			panic(p)
+		default:
+			s.log.Error("panic in a request", "route", pattern, "panic", p, "stack", string(debug.Stack()))
+			err = failure(http.StatusInternalServerError, api.CodeInternal, "a fault in the agent; its log says more")
+		}
+	}()
+	if e := s.guard.check(r.Request); e != nil {
+		return "", e
+	}
+	at, params, err := s.tree.find(r.escaped)
+	if err != nil {
+		return "", err
+	}
+	if at == nil || len(at.routes) == 0 {
+		if s.o.Page != nil && !isAPI(r.escaped) {
+			s.o.Page.ServeHTTP(w, r.Request)
+			return "page", nil
+		}
+		return "", failure(http.StatusNotFound, api.CodeUnknownPath, "no such endpoint; the API's paths start with /v1/ and have no slash at their end")
+	}
+	route, ok := at.pick(r.Method)
+	if !ok {
+		w.Header().Set("Allow", at.allow())
+		return at.routes[0].pattern, failure(http.StatusMethodNotAllowed, api.CodeMethodNotAllowed,
+			"%s is not a method of this endpoint; it has %s", r.Method, at.allow())
+	}
+	r.params = params
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+		return route.pattern, badRequest("the query is malformed: %s", err)
+	}
+	return route.pattern, route.handle(w, r)
+}
+
+func isAPI(path string) bool {
+	return path == "/v1" || len(path) > 3 && path[:4] == "/v1/"
+}
+
+// statusWriter remembers the status, and whether an answer has begun.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) begun() bool { return w.status != 0 }
+
+// WriteHeader notes the status.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins the answer, if nothing has.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// answer writes a value as JSON.
+func (r *request) answer(w http.ResponseWriter, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	r.writeJSON(w, http.StatusOK, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return nil
+}
+
+// done answers a change that has nothing to tell.
+func (r *request) done(w http.ResponseWriter) error {
+	r.writeJSON(w, http.StatusOK, []byte("{}"))
+	return nil
+}
+
+// list makes an empty list [] instead of null.
+func list[T any](in []T) []T {
+	if in == nil {
+		return []T{}
+	}
+	return in
+}

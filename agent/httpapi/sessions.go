@@ -1,0 +1,197 @@
+package httpapi
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/session"
+	"github.com/rondel-project/rondel/api"
+)
+
+// Pages of a listing.
+const (
+	defaultPage = 1000
+	maxPage     = 10_000
+)
+
+// do runs an operation. An id of the wrong shape is not worth asking for: it
+// never was one of ours.
+func (s *Server) do(r *request, op *session.Request) (*session.Response, error) {
+	if len(op.ID) != session.IDLen {
+		return nil, failure(http.StatusNotFound, api.CodeUnknownSession, "no such session; POST /v1/sessions makes one")
+	}
+	resp := s.o.Sessions.Do(r.Context(), op)
+	if resp == nil || resp.Status != session.OK {
+		if resp == nil {
+			resp = &session.Response{}
+		}
+		return nil, engineError(resp)
+	}
+	return resp, nil
+}
+
+// mutate runs an operation and answers what all changes answer.
+func (s *Server) mutate(w http.ResponseWriter, r *request, op *session.Request) error {
+	resp, err := s.do(r, op)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(resp.Version))
+	r.writeJSON(w, http.StatusOK, mutationJSON(op.Kind, resp))
+	return nil
+}
+
+func (s *Server) sessionGet(w http.ResponseWriter, r *request) error {
+	op, err := r.operation(session.Get)
+	if err != nil {
+		return err
+	}
+	known, err := r.ifNoneMatch()
+	if err != nil {
+		return err
+	}
+	resp, err := s.do(r, op)
+	if err != nil {
+		return err
+	}
+	if resp.Record == nil {
+		return failure(http.StatusInternalServerError, api.CodeInternal, "the session engine answered without the session")
+	}
+	v := viewOf(resp, time.Now())
+	w.Header().Set("ETag", etag(v.version))
+	if known.has(v.version) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	r.writeJSON(w, http.StatusOK, v.json())
+	return nil
+}
+
+func (r *request) ifNoneMatch() (entityTags, error) {
+	lines := r.Header["If-None-Match"]
+	if len(lines) == 0 {
+		return entityTags{}, nil
+	}
+	tags, ok := parseEntityTags(lines)
+	if !ok {
+		return tags, badRequest(`If-None-Match: want *, or the ETag of an earlier answer with its quotes, or a list of them`)
+	}
+	return tags, nil
+}
+
+func (s *Server) sessionPatch(w http.ResponseWriter, r *request) error {
+	return s.sessionWrite(w, r, session.Patch)
+}
+
+func (s *Server) sessionPut(w http.ResponseWriter, r *request) error {
+	return s.sessionWrite(w, r, session.Put)
+}
+
+func (s *Server) sessionWrite(w http.ResponseWriter, r *request, kind session.Kind) error {
+	text, err := s.attributesText(w, r)
+	if err != nil {
+		return err
+	}
+	op, err := r.operation(kind, text)
+	if err != nil {
+		return err
+	}
+	missing := badRequest(`want {"Attributes": {"NAME": VALUE, …}}`)
+	if text == nil {
+		return missing
+	}
+	var attributes []byte
+	err = readObject(text, "session", field{"Attributes", func(b []byte) error {
+		attributes = b
+		op.Attrs, err = readAttributes(b, kind == session.Patch)
+		return err
+	}})
+	if err != nil {
+		return err
+	}
+	if attributes == nil {
+		return missing
+	}
+	return s.mutate(w, r, op)
+}
+
+func (s *Server) sessionDelete(w http.ResponseWriter, r *request) error {
+	op, err := r.operation(session.Delete)
+	if err != nil {
+		return err
+	}
+	return s.mutate(w, r, op)
+}
+
+func (s *Server) sessionTouch(w http.ResponseWriter, r *request) error {
+	op, err := s.bare(w, r, session.Touch)
+	if err != nil {
+		return err
+	}
+	return s.mutate(w, r, op)
+}
+
+func (s *Server) sessionRotate(w http.ResponseWriter, r *request) error {
+	op, err := s.bare(w, r, session.Rotate)
+	if err != nil {
+		return err
+	}
+	if len(op.ID) == session.IDLen {
+		if op.NewID, err = s.o.Sessions.MintBeside(op.ID); err != nil {
+			return mintError(err)
+		}
+	}
+	return s.mutate(w, r, op)
+}
+
+// bare reads a request that has nothing to say but its path.
+func (s *Server) bare(w http.ResponseWriter, r *request, kind session.Kind) (*session.Request, error) {
+	text, err := r.jsonBody(w, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	if text != nil {
+		if err := readObject(text, "body"); err != nil {
+			return nil, err
+		}
+	}
+	return r.operation(kind)
+}
+
+func (s *Server) sessionList(w http.ResponseWriter, r *request) error {
+	o := ListOptions{
+		Prefix:    r.query.Get("prefix"),
+		Group:     r.query.Get("group"),
+		Principal: r.query.Get("principal"),
+		After:     r.query.Get("after"),
+		Limit:     defaultPage,
+	}
+	if text := r.query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return badRequest("?limit=%q: want a number from 1 on", text)
+		}
+		o.Limit = min(n, maxPage)
+	}
+	entries, err := s.o.Sessions.List(r.Context(), o)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i, e := range entries {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		line := append(appendString([]byte(`{"ID":`), string(e.ID)), `,"Size":`...)
+		line = append(strconv.AppendInt(line, int64(e.Size), 10), `,"Version":`...)
+		line = append(strconv.AppendUint(line, e.Version, 10), `,"Group":`...)
+		line = append(appendString(line, e.Group), `,"Principal":`...)
+		b.Write(append(appendString(line, e.Principal), '}'))
+	}
+	b.WriteByte(']')
+	r.writeJSON(w, http.StatusOK, b.Bytes())
+	return nil
+}

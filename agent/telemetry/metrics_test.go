@@ -1,0 +1,124 @@
+package telemetry
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// figure returns the value of one series, or -1.
+func figure(t *testing.T, m *Metrics, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := m.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, s := range f.Metric {
+			if values(s) == strings.Join(labels, ",") {
+				return s.GetCounter().GetValue() + s.GetGauge().GetValue() + float64(s.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return -1
+}
+
+func values(m *dto.Metric) string {
+	var v []string
+	for _, l := range m.Label {
+		v = append(v, l.GetValue())
+	}
+	return strings.Join(v, ",")
+}
+
+func TestMetrics_count(t *testing.T) {
+	t.Parallel()
+	m, other := New(), New()
+	m.Sessions.Wrote(OK, time.Millisecond)
+	m.Sessions.Wrote(Outcome(200), time.Millisecond)
+	m.Sessions.Read(NotFound)
+	m.Sessions.Divergence.Inc()
+	shop := m.Proxy.Route("shop")
+	for _, status := range []int{200, 204, 503, 0, 999} {
+		shop.Done(status, time.Second)
+	}
+	shop.Retried()
+	for _, c := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{1, "rondel_session_writes_total", []string{"ok"}},
+		{1, "rondel_session_writes_total", []string{"unknown"}},
+		{2, "rondel_session_write_seconds", nil},
+		{1, "rondel_session_reads_total", []string{"not_found"}},
+		{1, "rondel_insync_divergence_total", nil},
+		{0, "rondel_merge_conflict_total", nil},
+		{2, "rondel_proxy_requests_total", []string{"2xx", "shop"}},
+		{1, "rondel_proxy_requests_total", []string{"5xx", "shop"}},
+		{2, "rondel_proxy_requests_total", []string{"none", "shop"}},
+		{1, "rondel_proxy_retries_total", []string{"shop"}},
+		{5, "rondel_proxy_request_seconds", []string{"shop"}},
+	} {
+		if got := figure(t, m, c.name, c.labels...); got != c.want {
+			t.Errorf("%s%v is %v, not %v", c.name, c.labels, got, c.want)
+		}
+	}
+	if got := figure(t, other, "rondel_insync_divergence_total"); got != 0 {
+		t.Errorf("another agent counted %v", got)
+	}
+	m.Proxy.Forget("shop")
+	if got := figure(t, m, "rondel_proxy_requests_total", "2xx", "shop"); got != -1 {
+		t.Errorf("a forgotten route shows %v", got)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	m := New()
+	err := m.Watch(Sources{
+		SessionsOwned:   func() int { return 3 },
+		RingEpoch:       func() uint64 { return 7 },
+		Leader:          func() bool { return true },
+		Members:         func() map[string]int { return map[string]int{"alive": 2, "failed": 1} },
+		MessagesDropped: func() uint64 { return 5 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{
+		"rondel_sessions_owned": 3, "rondel_sessions_held": -1, "rondel_ring_epoch": 7,
+		"rondel_leader": 1, "rondel_wire_dropped_total": 5,
+	} {
+		if got := figure(t, m, name); got != want {
+			t.Errorf("%s is %v, not %v", name, got, want)
+		}
+	}
+	if got := figure(t, m, "rondel_gossip_members", "failed"); got != 1 {
+		t.Errorf("failed members: %v", got)
+	}
+	if m.Watch(Sources{Leader: func() bool { return false }}) == nil {
+		t.Error("the same figure was published twice")
+	}
+}
+
+// Not parallel: allocations are counted for the whole process.
+func TestMetrics_countingAllocatesNothing(t *testing.T) {
+	m := New()
+	shop := m.Proxy.Route("shop")
+	if n := testing.AllocsPerRun(100, func() {
+		shop.Done(200, time.Millisecond)
+		m.Sessions.Wrote(OK, time.Millisecond)
+		m.Sessions.Read(OK)
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}

@@ -1,0 +1,97 @@
+package telemetry
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Sources are figures that other parts keep. The functions are called when
+// somebody asks for the figures, from any goroutine, and must not wait; nil
+// ones are left out.
+type Sources struct {
+	SessionsOwned func() int
+	SessionsHeld  func() int
+	SessionBytes  func() int64
+
+	RingEpoch func() uint64
+	// Members returns how many members there are in each status.
+	Members func() map[string]int
+	// GossipHealth is memberlist's score: 0 is well, more is slower to answer.
+	GossipHealth func() int
+	// Leader reports whether this agent leads.
+	Leader func() bool
+
+	// Of the transport between agents, all since the start.
+	MessagesDropped   func() uint64
+	PeersUnreachable  func() uint64
+	ConnectionsBroken func() uint64
+	ConnectionsTurned func() uint64
+}
+
+// Watch publishes the sources. It is called once, before anybody asks.
+func (m *Metrics) Watch(s Sources) error {
+	var all []prometheus.Collector
+	gauge := func(name, help string, f func() float64) {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+	}
+	total := func(name, help string, f func() uint64) {
+		if f != nil {
+			all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+				func() float64 { return float64(f()) }))
+		}
+	}
+	if f := s.SessionsOwned; f != nil {
+		gauge("rondel_sessions_owned", "Sessions that this agent owns.", func() float64 { return float64(f()) })
+	}
+	if f := s.SessionsHeld; f != nil {
+		gauge("rondel_sessions_held", "Sessions of which this agent holds a copy, owned ones included.",
+			func() float64 { return float64(f()) })
+	}
+	if f := s.SessionBytes; f != nil {
+		gauge("rondel_session_bytes", "Size of the contents of all sessions held.", func() float64 { return float64(f()) })
+	}
+	if f := s.RingEpoch; f != nil {
+		gauge("rondel_ring_epoch", "Epoch of the ring that this agent goes by.", func() float64 { return float64(f()) })
+	}
+	if f := s.GossipHealth; f != nil {
+		gauge("rondel_gossip_health", "0 while this agent answers gossip in time; higher the later it does.",
+			func() float64 { return float64(f()) })
+	}
+	if f := s.Leader; f != nil {
+		gauge("rondel_leader", "1 while this agent leads.", func() float64 {
+			if f() {
+				return 1
+			}
+			return 0
+		})
+	}
+	if f := s.Members; f != nil {
+		all = append(all, &members{count: f, desc: prometheus.NewDesc("rondel_gossip_members",
+			"Members as this agent sees them.", []string{"status"}, nil)})
+	}
+	total("rondel_wire_dropped_total", "Messages to other agents dropped because their queue was full or refused.", s.MessagesDropped)
+	total("rondel_wire_unreachable_total", "Failed attempts to reach another agent, and connections lost.", s.PeersUnreachable)
+	total("rondel_wire_broken_total", "Connections closed for bytes that were not the protocol's.", s.ConnectionsBroken)
+	total("rondel_wire_turned_away_total", "Connections turned away: another boot, member, cluster or version.", s.ConnectionsTurned)
+	for _, c := range all {
+		if err := m.registry.Register(c); err != nil {
+			return fmt.Errorf("publish figures: %w", err)
+		}
+	}
+	return nil
+}
+
+// members shows a count per status.
+type members struct {
+	count func() map[string]int
+	desc  *prometheus.Desc
+}
+
+func (m *members) Describe(ch chan<- *prometheus.Desc) { ch <- m.desc }
+
+func (m *members) Collect(ch chan<- prometheus.Metric) {
+	for status, n := range m.count() {
+		ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(n), status)
+	}
+}

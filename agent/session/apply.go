@@ -2,8 +2,6 @@ package session
 
 import (
 	"fmt"
-	"math"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +89,7 @@ func Apply(rec *Record, req *Request, env Env) (*Change, *Response) {
 		if req.Kind == Rotate {
 			op.Value = []byte(req.NewID)
 		}
-		next.Ops = append(pruneOps(next.Ops, env.Now), op)
+		next.Ops = remember(next.Ops, op, env.Now)
 		c.Op = &next.Ops[len(next.Ops)-1]
 		if c.Twin != nil {
 			c.Twin.Ops = nil
@@ -147,7 +145,11 @@ func edit(rec *Record, req *Request, env Env, resp *Response) ([]Attr, *Response
 	var set []Attr
 	switch req.Kind {
 	case Create, Patch, SetAttr, Put:
-		for _, a := range req.Attrs {
+		for i, a := range req.Attrs {
+			again := slices.ContainsFunc(req.Attrs[i+1:], func(b Attr) bool { return b.Name == a.Name })
+			if again { // of one name given twice, the last counts
+				continue
+			}
 			if a.Dead && (rec == nil || rec.Attr(a.Name) == nil) {
 				continue
 			}
@@ -214,39 +216,4 @@ func (r *Record) dropOldDead(env Env) bool {
 		return true
 	}
 	return false
-}
-
-// increment adds req.Value to the attribute, both whole numbers of at most 64
-// bits or both taken as floating point.
-func increment(rec *Record, req *Request) ([]byte, *Response) {
-	old := []byte("0")
-	if rec != nil {
-		if a := rec.Attr(req.Name); a != nil {
-			if a.Type != "" {
-				return nil, fail(Conflict, "not_a_number", "the attribute is binary, not a number")
-			}
-			old = a.Value
-		}
-	}
-	a, okA := new(big.Int).SetString(string(old), 10)
-	b, okB := new(big.Int).SetString(string(req.Value), 10)
-	if okA && okB {
-		if a.Add(a, b); !a.IsInt64() {
-			return nil, fail(Conflict, "out_of_range", "the sum does not fit in 64 bits")
-		}
-		return []byte(a.String()), nil
-	}
-	x, err := parseFloat(old)
-	if err != nil {
-		return nil, fail(Conflict, "not_a_number", "the attribute is not a number")
-	}
-	y, err := parseFloat(req.Value)
-	if err != nil {
-		return nil, fail(Invalid, "bad_number", "By must be a number")
-	}
-	sum := x + y
-	if math.IsInf(sum, 0) || math.IsNaN(sum) {
-		return nil, fail(Conflict, "out_of_range", "the sum is not a finite number")
-	}
-	return formatFloat(sum), nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -57,7 +58,7 @@ func (u *Update) ApplyTo(rec *Record, keepDead bool, now int64) (*Record, error)
 	n.Gen, n.Ver = u.Next.Gen, u.Next.Ver
 	n.with(u.Set, keepDead)
 	if u.Op != nil {
-		n.Ops = append(pruneOps(n.Ops, now), *u.Op)
+		n.Ops = remember(n.Ops, *u.Op, now)
 	}
 	return &n, nil
 }
@@ -71,11 +72,22 @@ func appendVersion(b []byte, v Version) []byte {
 
 func readVersion(r *codec.Reader) (v Version) {
 	v.Gen.Re = r.Uvarint()
-	v.Gen.Detach = uint32(r.Uvarint())
-	v.Gen.Num = member.Number(r.Uvarint())
+	v.Gen.Detach = readUint32(r)
+	v.Gen.Num = readNumber(r)
 	v.Ver = r.Uvarint()
 	return v
 }
+
+func readUint32(r *codec.Reader) uint32 {
+	v := r.Uvarint()
+	if v > math.MaxUint32 {
+		r.Fail(fmt.Errorf("number %d over 32 bits: %w", v, codec.ErrMalformed))
+		return 0
+	}
+	return uint32(v)
+}
+
+func readNumber(r *codec.Reader) member.Number { return member.Number(readUint32(r)) }
 
 // AppendVersion appends the encoding of v.
 func AppendVersion(b []byte, v Version) []byte { return appendVersion(b, v) }
@@ -94,7 +106,7 @@ func appendAttr(b []byte, a *Attr) []byte {
 
 func readAttr(r *codec.Reader) Attr {
 	name, typ, dead := r.String(maxName), r.String(maxName), r.Bool()
-	stamp := Stamp{HLC: r.Uvarint(), Num: member.Number(r.Uvarint())}
+	stamp := Stamp{HLC: r.Uvarint(), Num: readNumber(r)}
 	return NewAttr(name, slices.Clone(r.Bytes(maxValue)), typ, dead, stamp)
 }
 
@@ -184,6 +196,9 @@ func ReadRecord(r *codec.Reader, now int64) *Record {
 	sorted(r, rec.Attrs)
 	for range r.Count(28) {
 		rec.Ops = append(rec.Ops, readOp(r, now))
+	}
+	if rec.ID == "" || rec.Dead && len(rec.Attrs) > 0 {
+		r.Fail(fmt.Errorf("a record without an id, or a tombstone with contents: %w", codec.ErrMalformed))
 	}
 	rec.seal()
 	return rec

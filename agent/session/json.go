@@ -1,9 +1,6 @@
 package session
 
-import (
-	"bytes"
-	"strconv"
-)
+import "bytes"
 
 // appendTo puts req.Value, a JSON value, at the end of the attribute, a JSON
 // array that is made if absent. The array is edited as text: what was in it
@@ -60,7 +57,3 @@ func countElements(body []byte) int {
 	}
 	return n
 }
-
-func parseFloat(b []byte) (float64, error) { return strconv.ParseFloat(string(b), 64) }
-
-func formatFloat(f float64) []byte { return strconv.AppendFloat(nil, f, 'g', -1, 64) }

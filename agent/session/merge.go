@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -66,23 +67,33 @@ func SameContent(a, b *Record) bool {
 	return a.Dead == b.Dead && a.Rotated == b.Rotated && a.attrSum == b.attrSum && len(a.Attrs) == len(b.Attrs)
 }
 
+// mergeOps unites two lists of remembered operations. Of one that both sides
+// did, the earlier version is the answer that was given first.
 func mergeOps(a, b []Op) []Op {
 	if len(a) == 0 {
 		return b
 	}
 	out := slices.Clone(a)
 	for _, o := range b {
-		if !slices.ContainsFunc(out, func(x Op) bool { return x.ID == o.ID }) {
+		i := slices.IndexFunc(out, func(x Op) bool { return x.ID == o.ID })
+		if i < 0 {
 			out = append(out, o)
+		} else if o.compare(&out[i]) < 0 {
+			out[i] = o
 		}
 	}
-	slices.SortStableFunc(out, func(x, y Op) int {
-		switch {
-		case x.At != y.At:
-			return int(min(max(x.At-y.At, -1), 1))
-		default:
-			return slices.Compare(x.ID[:], y.ID[:])
-		}
-	})
+	slices.SortFunc(out, func(x, y Op) int { return cmp.Or(cmp.Compare(x.At, y.At), slices.Compare(x.ID[:], y.ID[:])) })
 	return out
+}
+
+// compare orders what two sides remember of one operation.
+func (o *Op) compare(p *Op) int {
+	auto := func(o *Op) int {
+		if o.Auto {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(o.Ver, p.Ver), cmp.Compare(o.Body, p.Body), slices.Compare(o.Value, p.Value),
+		cmp.Compare(auto(o), auto(p)), cmp.Compare(p.At, o.At))
 }

@@ -143,6 +143,7 @@ const (
 	OpsAtLeast = 30 * time.Second
 	OpsAtMost  = 10 * time.Minute
 	OpsAuto    = 10 * time.Second
+	OpsAutoMax = 512 // a resend comes within a second or two; more would make each write copy too much
 )
 
 // Record is one state of one session. It is immutable; its slices are shared
@@ -250,30 +251,40 @@ func (r *Record) with(set []Attr, keepDead bool) {
 	r.Attrs = attrs
 }
 
-// pruneOps drops the operations that need not be remembered any more at time
-// now, in nanoseconds on the holder's clock.
-func pruneOps(ops []Op, now int64) []Op {
-	client := 0
+// remember returns ops with op after them, and without those that need not be
+// remembered any more at time now.
+func remember(ops []Op, op Op, now int64) []Op {
+	out := make([]Op, 0, len(ops)+1)
+	if op.Auto {
+		return append(pruneOps(out, ops, now, 0, 1), op)
+	}
+	return append(pruneOps(out, ops, now, 1, 0), op)
+}
+
+// pruneOps appends to out the operations that must be remembered at time now,
+// in nanoseconds on the holder's clock, when as many of clients and of agents
+// come after them as said.
+func pruneOps(out, ops []Op, now int64, client, auto int) []Op {
 	for i := range ops {
-		if !ops[i].Auto {
+		if ops[i].Auto {
+			auto++
+		} else {
 			client++
 		}
 	}
-	out := ops[:0:0]
 	for _, o := range ops {
 		age := time.Duration(now - o.At)
-		keep := age <= OpsAtLeast || client <= OpsKeep && age <= OpsAtMost
 		if o.Auto {
-			keep = age <= OpsAuto
-		} else if client > OpsMax {
-			keep = false
+			if age <= OpsAuto && auto <= OpsAutoMax {
+				out = append(out, o)
+			}
+			auto--
+			continue
 		}
-		if keep {
+		if client <= OpsMax && (age <= OpsAtLeast || client <= OpsKeep && age <= OpsAtMost) {
 			out = append(out, o)
 		}
-		if !o.Auto {
-			client--
-		}
+		client--
 	}
 	return out
 }

@@ -13,6 +13,7 @@ type Kind uint8
 const (
 	Get Kind = iota + 1
 	GetAttr
+	Head  // whether there is one, nothing of it
 	Touch // new deadline; the version stays
 	Create
 	Patch

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rondel-project/rondel/agent/internal/codec"
-	"github.com/rondel-project/rondel/agent/member"
 )
 
 // AppendRequest appends the encoding of a request on its way to the owner.
@@ -117,9 +116,9 @@ func ReadResponse(r *codec.Reader, now int64) *Response {
 		*n = int(r.Varint())
 	}
 	p.LargestAttr = r.String(maxName)
-	p.Owner = member.Number(r.Uvarint())
+	p.Owner = readNumber(r)
 	for range r.Count(1) {
-		p.Replicas = append(p.Replicas, member.Number(r.Uvarint()))
+		p.Replicas = append(p.Replicas, readNumber(r))
 	}
 	if flags&8 != 0 {
 		a := readAttr(r)

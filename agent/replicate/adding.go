@@ -1,0 +1,256 @@
+package replicate
+
+import (
+	"slices"
+
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// adding is a learner on its way into a slot's copies in sync (N9). From its
+// beginning every write goes to the learner too and waits for it, so that when
+// the last old record is there, nothing is missing.
+type adding struct {
+	who       ring.Holder
+	listed    bool
+	queue     []session.ID
+	flight    map[session.ID]*flight
+	order     []session.ID // of flight, oldest first
+	announced bool         // AddInSync was sent: the learner may count already
+	sentAt    int64
+	tag       uint64
+}
+
+// flight is a record on its way to a learner.
+type flight struct {
+	version session.Version
+	size    int64
+	at      int64
+}
+
+// bulk is the budget for filling one peer.
+type bulk struct {
+	inFlight int64
+	tokens   int64
+	filledAt int64
+}
+
+// reviseAdding ends a filling that the table makes pointless: the learner is in
+// sync, or not wanted any more and not announced, or the slot is another's.
+func (n *Node) reviseAdding(h ring.Slot) {
+	sl := &n.slots[h]
+	a := sl.add
+	if a == nil {
+		return
+	}
+	s := &n.t.Slots[h]
+	inSync := s.InSyncHas(a.who)
+	if n.owns(h) && !inSync && (a.announced || slices.Contains(s.Learners, a.who)) {
+		return
+	}
+	n.endAdding(h)
+}
+
+func (n *Node) endAdding(h ring.Slot) {
+	sl := &n.slots[h]
+	a := sl.add
+	if a == nil {
+		return
+	}
+	sl.add = nil
+	n.syncing--
+	p := n.peer(a.who.Num)
+	for _, f := range a.flight {
+		p.bulk.inFlight -= f.size
+	}
+	if n.t.Slots[h].InSyncHas(a.who) {
+		return
+	}
+	for _, w := range n.writesOf(h) {
+		w.need = slices.DeleteFunc(w.need, func(x need) bool { return x.who == a.who })
+		if !w.done {
+			n.checkCommit(w)
+		}
+	}
+}
+
+// tickAdding begins to fill the slot's first learner, or goes on with it.
+func (n *Node) tickAdding(h ring.Slot) {
+	sl := &n.slots[h]
+	s := &n.t.Slots[h]
+	if sl.add == nil {
+		if len(s.Learners) == 0 || n.syncing >= n.p.SyncSlots || !n.mayFill(h) {
+			return
+		}
+		n.syncing++
+		n.seq++
+		sl.add = &adding{who: s.Learners[0], flight: map[session.ID]*flight{}, tag: n.seq}
+		for _, w := range n.writesOf(h) {
+			w.need = append(w.need, need{who: sl.add.who})
+			n.send(sl.add.who, n.whole(w))
+		}
+	}
+	a := sl.add
+	switch {
+	case !a.listed:
+		if n.now.since(a.sentAt) >= n.p.Resend {
+			a.sentAt = n.now.Mono
+			n.post(a.who, &Compare{SlotRe{h, s.Re}, ForSync, a.tag, n.store.BucketSums(h)}, true)
+		}
+	case len(a.flight) == 0 && len(a.queue) == 0:
+		n.announce(h)
+	default:
+		n.fill(h)
+	}
+}
+
+// mayFill lets a slot that still has two of its copies wait for the member that
+// held the third: a restart is shorter than a copy of everything (N10).
+func (n *Node) mayFill(h ring.Slot) bool {
+	s := &n.t.Slots[h]
+	sl := &n.slots[h]
+	if len(s.InSync) < int(n.t.Settings.Replicas) || n.store.Count(h) == 0 {
+		return true
+	}
+	walk := n.t.Walk(h)
+	wanted := walk[:min(len(walk), int(n.t.Settings.Replicas)+1)]
+	if slices.Contains(wanted, s.Learners[0].Num) {
+		return true
+	}
+	return n.now.since(sl.full) >= n.p.NewHolder
+}
+
+func (n *Node) listedSync(from ring.Holder, m *Listing) {
+	a := n.slots[m.Slot].add
+	if a == nil || a.who != from || a.listed || a.tag != m.Tag {
+		return
+	}
+	a.listed = true
+	theirs := make(map[session.ID]Item, len(m.Items))
+	drop := &Discard{SlotRe: m.SlotRe}
+	for _, x := range m.Items {
+		theirs[x.ID] = x
+		e := n.store.Get(m.Slot, x.ID)
+		if e == nil && n.slots[m.Slot].writes[x.ID] == nil || e != nil && n.refuse && x.Version.Compare(e.Rec.Version()) > 0 {
+			drop.Items = append(drop.Items, x) // never committed: the learner was alone with it
+		}
+	}
+	n.store.Each(m.Slot, func(e *session.Entry) bool {
+		if m.Mask&(1<<session.Bucket(e.Rec.ID)) == 0 {
+			return true
+		}
+		if x, ok := theirs[e.Rec.ID]; !ok || x.Version != e.Rec.Version() || x.Sum != e.Rec.Sum() {
+			a.queue = append(a.queue, e.Rec.ID)
+		}
+		return true
+	})
+	if len(drop.Items) > 0 {
+		n.post(from, drop, true)
+	}
+	n.fill(m.Slot)
+	if len(a.flight) == 0 && len(a.queue) == 0 {
+		n.announce(m.Slot)
+	}
+}
+
+// fill sends records to the learner within the peer's budget, and again those
+// that were not acknowledged (N10).
+func (n *Node) fill(h ring.Slot) {
+	a := n.slots[h].add
+	b := &n.peer(a.who.Num).bulk
+	b.refill(n.now.Mono, n.p.BulkRate, n.p.BulkWindow)
+	for _, id := range a.order {
+		if f := a.flight[id]; f != nil && n.now.since(f.at) >= 4*n.p.Resend {
+			f.at = n.now.Mono
+			n.sendRecord(h, id, f)
+		}
+	}
+	for len(a.queue) > 0 && b.inFlight < n.p.BulkWindow && b.tokens > 0 {
+		id := a.queue[0]
+		a.queue = a.queue[1:]
+		f := &flight{at: n.now.Mono}
+		if !n.sendRecord(h, id, f) {
+			continue // it has gone meanwhile
+		}
+		a.flight[id] = f
+		a.order = append(a.order, id)
+		b.inFlight += f.size
+		b.tokens -= f.size
+	}
+}
+
+func (n *Node) sendRecord(h ring.Slot, id session.ID, f *flight) bool {
+	e := n.store.Get(h, id)
+	if e == nil {
+		return false
+	}
+	a := n.slots[h].add
+	f.version = e.Rec.Version()
+	if f.size == 0 {
+		f.size = int64(e.Rec.Size() + 256)
+	}
+	n.post(a.who, &Replicate{SlotRe{h, n.t.Slots[h].Re}, []*session.Update{n.storedUpdate(e)}}, true)
+	return true
+}
+
+func (b *bulk) refill(now, rate, window int64) {
+	if b.filledAt == 0 {
+		b.tokens = window
+	} else {
+		b.tokens = min(b.tokens+(now-b.filledAt)*(rate>>10)/(1e9>>10), window)
+	}
+	b.filledAt = now
+}
+
+func (n *Node) ackAdding(h ring.Slot, from ring.Holder, m *Ack) {
+	a := n.slots[h].add
+	if a.who != from || m.NeedFull {
+		return
+	}
+	f := a.flight[m.ID]
+	if f == nil || m.Version.Compare(f.version) < 0 {
+		return
+	}
+	delete(a.flight, m.ID)
+	a.order = slices.DeleteFunc(a.order, func(id session.ID) bool { return id == m.ID })
+	n.peer(from.Num).bulk.inFlight -= f.size
+	if len(a.queue) > 0 {
+		n.fill(h)
+	} else if len(a.flight) == 0 {
+		n.announce(h)
+	}
+}
+
+// announce asks the leader to count the learner in. From here on it may count
+// already, so it stays among those that every write needs until the leader has
+// answered (N9).
+func (n *Node) announce(h ring.Slot) {
+	a := n.slots[h].add
+	if !n.open(h) || a.announced && n.now.since(a.sentAt) < n.p.Resend {
+		return
+	}
+	a.announced, a.sentAt = true, n.now.Mono
+	n.adds = append(n.adds, ring.Candidate{Slot: h, Re: n.t.Slots[h].Re, Cand: a.who})
+}
+
+func (n *Node) onAddInSyncNo(m *ring.AddInSyncNo) {
+	for _, c := range m.Slots {
+		if c.Slot >= ring.Slots {
+			continue
+		}
+		if a := n.slots[c.Slot].add; a != nil && a.who == c.Cand && c.Re == n.t.Slots[c.Slot].Re {
+			n.endAdding(c.Slot)
+		}
+	}
+}
+
+func (n *Node) onDiscard(from ring.Holder, m *Discard) {
+	if m.Slot >= ring.Slots || m.Re != n.t.Slots[m.Slot].Re || from.Num != n.t.Slots[m.Slot].Owner {
+		return
+	}
+	for _, x := range m.Items {
+		if e := n.store.Get(m.Slot, x.ID); e != nil && e.Rec.Version() == x.Version && !e.Unsettled {
+			n.store.Remove(e)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package replicate
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// call is a request that this agent answers to a client, or to an agent that
+// cannot reach the owner itself: it goes to the owner, and again to the next
+// one while there is time (P1, P2).
+type call struct {
+	id       uint64
+	handle   uint64      // of the client's request here
+	from     ring.Holder // or of the agent that asked for a relay
+	req      *session.Request
+	slot     ring.Slot
+	parsed   bool
+	deadline int64
+	hop      uint8
+	state    callState
+	sentAt   int64
+	sentTo   number
+	tries    int
+	maybe    bool // the owner may have done it
+	done     bool
+}
+
+type callState uint8
+
+const (
+	callWaiting   callState = iota // for a table, an owner, a lease
+	callForwarded                  // sent to the owner
+	callServing                    // this member is the owner and works on it
+)
+
+// op is a request at the member that serves it.
+type op struct {
+	req      *session.Request
+	call     *call       // of this agent, or
+	from     ring.Holder // the agent that forwarded it
+	handle   uint64
+	deadline int64
+	merge    *session.Update // not a request: an offered record to be merged (S6)
+	answered bool
+}
+
+const retryAfter = time.Second
+
+func retry() *session.Response { return session.Fail(session.Retry, "not_owner", "ask the owner") }
+
+const codeOwnerLost = "owner_lost"
+
+func lostOwner() *session.Response {
+	return session.Fail(session.UnknownEnd, codeOwnerLost, "the owner changed while the write was under way")
+}
+
+func unavailable(code, msg string) *session.Response {
+	r := session.Fail(session.Unavailable, code, msg)
+	r.RetryAfter = retryAfter
+	return r
+}
+
+func unknownEnd() *session.Response {
+	return session.Fail(session.UnknownEnd, "outcome_unknown",
+		"not all copies have confirmed in time; the change may or may not have happened: send it again with the same Idempotency-Key")
+}
+
+func unknownSession() *session.Response {
+	return session.Fail(session.NotFound, "unknown_session", "no such session; POST /v1/sessions makes one")
+}
+
+// Request starts a client's request; its answer comes with the same handle, in
+// this step or a later one, at the latest after Params.OpBudget.
+func (n *Node) Request(t Time, handle uint64, req *session.Request, out *Out) {
+	n.begin(t, out)
+	c := &call{handle: handle, req: req, deadline: n.now.Mono + int64(n.p.OpBudget)}
+	n.startCall(c)
+	n.end()
+}
+
+func (n *Node) startCall(c *call) {
+	n.seq++
+	c.id = n.seq
+	if c.req.Kind.Mutates() && c.req.Op == (session.OpID{}) {
+		// An id of our own makes it safe to send the request again, to the next
+		// owner too. The request is the caller's: change a copy.
+		req := *c.req
+		binary.LittleEndian.PutUint64(req.Op[:8], n.rng.Uint64())
+		binary.LittleEndian.PutUint64(req.Op[8:], n.rng.Uint64()|1)
+		req.AutoOp = true
+		c.req = &req
+	}
+	n.calls[c.id] = c
+	n.callq = append(n.callq, c)
+	n.route(c)
+}
+
+// route sends the call where it can be served now, or leaves it waiting.
+func (n *Node) route(c *call) {
+	if c.done {
+		return
+	}
+	c.state = callWaiting
+	if !c.parsed {
+		parts, err := n.keys.Parse(string(c.req.ID))
+		if errors.Is(err, session.ErrForeignID) {
+			n.endCall(c, unknownSession())
+			return
+		}
+		if err != nil {
+			return // no key for it yet: a newer table may bring it (I1)
+		}
+		c.slot, c.parsed = parts.Slot, true
+	}
+	if c.req.Stale && n.readStale(c) {
+		return
+	}
+	owner := n.effective(c.slot)
+	switch {
+	case owner == 0:
+	case owner == n.self.Num:
+		c.state = callServing
+		n.serve(c.slot, &op{req: c.req, call: c, deadline: c.deadline})
+	default:
+		n.forward(c, owner)
+	}
+}
+
+// forward sends the call to the owner, and by way of two others where there is
+// evidence that this member cannot reach it (P2).
+func (n *Node) forward(c *call, owner number) {
+	budget := time.Duration(c.deadline - n.now.Mono)
+	if budget <= 0 || c.hop >= 3 {
+		return
+	}
+	c.state, c.sentAt, c.sentTo = callForwarded, n.now.Mono, owner
+	c.tries++
+	msg := &Forward{Handle: c.id, Slot: c.slot, Hop: c.hop, Budget: budget, Req: c.req}
+	p := n.peer(owner)
+	bad := p.badUntil > n.now.Mono
+	if !bad || c.tries > 1 {
+		c.maybe = c.maybe || c.req.Kind.Mutates()
+		n.send(n.holder(owner), msg)
+	}
+	if (bad && !p.refused || c.tries > 1) && c.from.Num == 0 {
+		relay := *msg
+		relay.Relay = true
+		left := 2
+		for i := range n.t.Members {
+			m := &n.t.Members[i]
+			if left > 0 && m.Num != owner && m.Num != n.self.Num && m.State == ring.Up && n.peer(m.Num).badUntil <= n.now.Mono {
+				left--
+				c.maybe = c.maybe || c.req.Kind.Mutates()
+				n.send(m.Holder(), &relay)
+			}
+		}
+	}
+}
+
+// settleCall takes the owner's answer to a call: the client's, or a reason to
+// ask the next owner.
+func (n *Node) settleCall(c *call, r *session.Response) {
+	switch {
+	case c.done:
+	case r.Status == session.Retry:
+		c.state = callWaiting
+	case r.Status == session.UnknownEnd && r.Code == codeOwnerLost:
+		c.maybe, c.state = true, callWaiting
+	default:
+		n.endCall(c, r)
+	}
+}
+
+func (n *Node) endCall(c *call, r *session.Response) {
+	c.done = true
+	delete(n.calls, c.id)
+	if c.from.Num != 0 {
+		n.send(c.from, &Reply{c.handle, r})
+		return
+	}
+	n.out.Answers = append(n.out.Answers, Answer{c.handle, r})
+}
+
+// retryCalls routes the waiting calls again, after a new table.
+func (n *Node) retryCalls() {
+	for _, c := range n.callq {
+		if !c.done && (c.state == callWaiting || c.state == callForwarded && n.effective(c.slot) != c.sentTo) {
+			n.route(c)
+		}
+	}
+}
+
+// tickCalls sends unanswered calls again and ends those whose time is over.
+func (n *Node) tickCalls() {
+	keep := n.callq[:0]
+	for _, c := range n.callq {
+		switch {
+		case c.done:
+			continue
+		case c.deadline <= n.now.Mono:
+			n.endCall(c, n.late(c))
+			continue
+		case c.state == callWaiting, c.state == callForwarded && n.now.since(c.sentAt) > n.p.Resend:
+			n.route(c)
+		}
+		if !c.done {
+			keep = append(keep, c)
+		}
+	}
+	clear(n.callq[len(keep):])
+	n.callq = keep
+}
+
+func (n *Node) late(c *call) *session.Response {
+	switch {
+	case c.state == callServing && c.req.Kind.Mutates() && n.isPending(c), c.maybe:
+		return unknownEnd()
+	case !c.parsed:
+		return unavailable("no_table", "this agent has no table yet that tells whose the session is; try again")
+	}
+	return unavailable("no_owner", "the session's owner cannot be reached or is being replaced; try again")
+}
+
+// isPending reports whether the call's write is on its way to copies.
+func (n *Node) isPending(c *call) bool {
+	w := n.slots[c.slot].writes[c.req.ID]
+	return w != nil && (w.op != nil && w.op.call == c || slices.ContainsFunc(w.sharers, func(o *op) bool { return o.call == c }))
+}
+
+// finish answers an op: to the client of this agent, or to the agent that
+// forwarded it.
+func (n *Node) finish(o *op, r *session.Response) {
+	if o == nil || o.answered || o.merge != nil {
+		return
+	}
+	o.answered = true
+	if r.Owner == 0 {
+		r.Owner = n.self.Num
+	}
+	if o.call != nil {
+		n.settleCall(o.call, r)
+		return
+	}
+	n.send(o.from, &Reply{o.handle, r})
+}
+
+func (n *Node) onForward(from ring.Holder, m *Forward) {
+	if m.Slot >= ring.Slots || m.Req == nil {
+		return
+	}
+	deadline := n.now.Mono + int64(min(m.Budget, n.p.OpBudget))
+	if n.effective(m.Slot) == n.self.Num {
+		n.serve(m.Slot, &op{req: m.Req, from: from, handle: m.Handle, deadline: deadline})
+		return
+	}
+	if m.Relay && m.Hop < 3 {
+		n.startCall(&call{handle: m.Handle, from: from, req: m.Req, slot: m.Slot, hop: m.Hop + 1, deadline: deadline})
+		return
+	}
+	n.send(from, &Reply{m.Handle, retry()})
+}
+
+func (n *Node) onReply(_ ring.Holder, m *Reply) {
+	if c := n.calls[m.Handle]; c != nil && m.Resp != nil && c.state == callForwarded {
+		n.settleCall(c, m.Resp)
+	}
+}

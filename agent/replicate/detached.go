@@ -1,0 +1,219 @@
+package replicate
+
+import (
+	"slices"
+
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// detach is a member's life without a leader, in serve mode (S2): members that
+// hear no grant go by gossip, and what they acknowledge is merged later.
+type detach struct {
+	count     uint32 // times that this member was detached
+	on        bool
+	sinceWall int64
+	alive     map[ring.Holder]bool
+}
+
+// detachedSlot is what a detached member that is not the slot's owner knows of
+// its sessions.
+type detachedSlot struct {
+	count uint32
+	byID  map[session.ID]*detachedSession
+	order []*detachedSession
+}
+
+// detachedSession is one session for which the other copies are asked before
+// it is served.
+type detachedSession struct {
+	id      session.ID
+	askedAt int64
+	asked   []ring.Holder // that have not answered
+	all     bool          // every copy in sync has answered: what is absent does not exist
+	ready   bool
+	waiting []*op
+}
+
+// Alive takes the members that gossip sees alive.
+func (n *Node) Alive(t Time, alive []ring.Holder, out *Out) {
+	n.begin(t, out)
+	n.detach.alive = make(map[ring.Holder]bool, len(alive))
+	for _, x := range alive {
+		n.detach.alive[x] = true
+	}
+	if n.detach.on {
+		n.retryCalls()
+	}
+	n.end()
+}
+
+func (n *Node) isDetached() bool { return n.detach.on }
+
+func (n *Node) tickDetach() {
+	on := !n.refuse && n.self.Num != 0 && n.now.since(max(n.lease.sent, n.lease.named)) > n.p.Lease
+	if on && !n.detach.on {
+		n.detach.on, n.detach.sinceWall = true, n.now.Wall
+		n.detach.count++
+		n.retryCalls()
+	}
+	if !n.detach.on {
+		n.tickOffers()
+		return
+	}
+	for h := range ring.Slot(ring.Slots) {
+		if d := n.slots[h].det; d != nil {
+			n.tickDetachedSlot(h, d)
+		}
+	}
+}
+
+// attached ends the time without a leader.
+func (n *Node) attached() {
+	if !n.detach.on {
+		return
+	}
+	n.detach.on = false
+	for h := range ring.Slot(ring.Slots) {
+		sl := &n.slots[h]
+		if sl.det == nil {
+			continue
+		}
+		for _, s := range sl.det.order {
+			for _, o := range s.waiting {
+				n.finish(o, retry())
+			}
+		}
+		sl.det = nil
+	}
+	n.retryCalls()
+}
+
+// effective returns the member that serves h: the owner by the table, or for a
+// detached member that sees the owner dead the first living copy (S2). Staying
+// with a living owner, rather than going to the slot's home, spares sessions a
+// second move in the second that an election takes.
+func (n *Node) effective(h ring.Slot) number {
+	s := &n.t.Slots[h]
+	if !n.detach.on {
+		return s.Owner
+	}
+	alive := func(num number) bool {
+		if num == n.self.Num {
+			return s.InSyncHas(n.self)
+		}
+		boot, ok := s.InSyncBoot(num)
+		return ok && n.detach.alive[ring.Holder{Num: num, Boot: boot}]
+	}
+	if alive(s.Owner) {
+		return s.Owner
+	}
+	for _, num := range n.t.Walk(h) {
+		if alive(num) {
+			return num
+		}
+	}
+	return s.Owner
+}
+
+// serveDetached serves a slot that the table gives to another: per session, the
+// other copies are asked first.
+func (n *Node) serveDetached(h ring.Slot, o *op) {
+	if n.wakeup.dozing {
+		n.askAwake(h, o)
+		return
+	}
+	sl := &n.slots[h]
+	if sl.det == nil || sl.det.count != n.detach.count {
+		sl.det = &detachedSlot{count: n.detach.count, byID: map[session.ID]*detachedSession{}}
+	}
+	s := sl.det.byID[o.req.ID]
+	if s == nil {
+		s = &detachedSession{id: o.req.ID, askedAt: n.now.Mono, all: true}
+		for _, x := range n.t.Slots[h].InSync {
+			switch {
+			case x == n.self:
+			case n.detach.alive[x]:
+				s.asked = append(s.asked, x)
+				n.send(x, &Fetch{SlotRe{h, n.t.Slots[h].Re}, uint64(n.detach.count), []session.ID{s.id}})
+			default:
+				s.all = false
+			}
+		}
+		s.ready = len(s.asked) == 0
+		sl.det.byID[s.id] = s
+		sl.det.order = append(sl.det.order, s)
+	}
+	if !s.ready {
+		s.waiting = append(s.waiting, o)
+		return
+	}
+	n.performDetached(h, s, o)
+}
+
+func (n *Node) performDetached(h ring.Slot, s *detachedSession, o *op) {
+	e := n.store.Get(h, s.id)
+	if e == nil && !s.all && !o.req.Kind.Mutates() {
+		n.finish(o, unavailable("not_certain", "this part of the cluster does not hold the session, and cannot ask the members that may; try again"))
+		return
+	}
+	if e == nil && !s.all && o.req.Kind.Mutates() {
+		parts, err := n.keys.Parse(string(s.id))
+		if err != nil || parts.Issued.UnixMilli() < n.detach.sinceWall-1000 {
+			n.finish(o, unavailable("not_certain", "this part of the cluster does not hold the session, and cannot ask the members that may; try again"))
+			return
+		}
+	}
+	n.perform(h, o)
+}
+
+func (n *Node) detachedRecords(from ring.Holder, m *Records) {
+	if m.Tag == repairTag {
+		for _, u := range m.Updates {
+			if u.Full != nil {
+				n.takeOffer(m.Slot, ring.Holder{}, u)
+			}
+		}
+		return
+	}
+	d := n.slots[m.Slot].det
+	if d == nil || uint64(d.count) != m.Tag {
+		return
+	}
+	for _, u := range m.Updates {
+		if u.Full != nil && d.byID[u.ID] != nil {
+			n.storeUpdate(m.Slot, u)
+		}
+	}
+	for _, id := range m.Asked {
+		if s := d.byID[id]; s != nil && !s.ready {
+			s.asked = slices.DeleteFunc(s.asked, func(x ring.Holder) bool { return x == from })
+			if len(s.asked) == 0 {
+				n.readyDetached(m.Slot, s)
+			}
+		}
+	}
+}
+
+func (n *Node) readyDetached(h ring.Slot, s *detachedSession) {
+	s.ready = true
+	waiting := s.waiting
+	s.waiting = nil
+	for _, o := range waiting {
+		n.serve(h, o)
+	}
+}
+
+func (n *Node) tickDetachedSlot(h ring.Slot, d *detachedSlot) {
+	keep := d.order[:0]
+	for _, s := range d.order {
+		if !s.ready && n.now.since(s.askedAt) > n.p.AskDetach {
+			s.all = false
+			n.readyDetached(h, s)
+		}
+		if !s.ready {
+			keep = append(keep, s)
+		}
+	}
+	d.order = keep
+}

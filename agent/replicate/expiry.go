@@ -1,0 +1,251 @@
+package replicate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// touchEvery returns how long a use may wait until the copies hear of it (E4).
+func (n *Node) touchEvery(rec *session.Record) time.Duration {
+	return min(rec.TTL/10, n.p.TouchEvery)
+}
+
+// touch starts the session's idle time anew, here at once and at the copies
+// with the next batch.
+func (n *Node) touch(e *session.Entry) {
+	n.store.Use(e, n.now.Mono)
+	if e.Touched || e.Rec.TTL == 0 {
+		return
+	}
+	e.Touched = true
+	due := n.now.Mono + int64(n.touchEvery(e.Rec))
+	if len(n.touched) == 0 || due < n.touchAt {
+		n.touchAt = due
+	}
+	n.touched = append(n.touched, e)
+}
+
+// tickTouches sends the batch that is due, and those that were not
+// acknowledged.
+func (n *Node) tickTouches() {
+	for _, num := range sortedKeys(n.peers) {
+		p := n.peers[num]
+		if p.touch != nil && n.now.since(p.touchAt) >= n.p.Resend {
+			p.touchAt = n.now.Mono
+			n.post(n.holder(num), p.touch, true)
+		}
+	}
+	if len(n.touched) > 0 && n.touchAt <= n.now.Mono {
+		touched := n.touched
+		n.touched = nil
+		n.flushTouches(touched)
+	}
+}
+
+func (n *Node) flushTouches(entries []*session.Entry) {
+	batches := map[number][]TouchItem{}
+	for _, e := range entries {
+		e.Touched = false
+		h := e.Slot()
+		if n.store.Get(h, e.Rec.ID) != e || e.Rec.Dead || e.Deadline == 0 {
+			continue
+		}
+		item := TouchItem{h, e.Rec.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)}
+		for _, x := range n.t.Slots[h].InSync {
+			if x != n.self {
+				batches[x.Num] = append(batches[x.Num], item)
+			}
+		}
+	}
+	for _, num := range sortedKeys(batches) {
+		n.sendTouches(num, batches[num])
+	}
+}
+
+// sendTouches sends a batch, together with the last one where that was not
+// acknowledged; a later use of the same session overrules the earlier.
+func (n *Node) sendTouches(num number, items []TouchItem) {
+	p := n.peer(num)
+	if p.touch != nil {
+		late := map[session.ID]bool{}
+		for _, x := range items {
+			late[x.ID] = true
+		}
+		for _, x := range p.touch.Items {
+			if !late[x.ID] {
+				items = append(items, x)
+			}
+		}
+	}
+	n.seq++
+	p.touch, p.touchAt = &Touch{n.seq, items}, n.now.Mono
+	n.post(n.holder(num), p.touch, true)
+}
+
+// handTouches tells the new owner of a slot of the uses that it has not heard
+// of, so that a planned move keeps deadlines exact (E3).
+func (n *Node) handTouches(h ring.Slot) {
+	owner := n.t.Slots[h].Owner
+	if owner == 0 || owner == n.self.Num {
+		return
+	}
+	var items []TouchItem
+	n.touched = slices.DeleteFunc(n.touched, func(e *session.Entry) bool {
+		if e.Slot() != h {
+			return false
+		}
+		e.Touched = false
+		if n.store.Get(h, e.Rec.ID) == e && !e.Rec.Dead && e.Deadline != 0 {
+			items = append(items, TouchItem{h, e.Rec.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)})
+		}
+		return true
+	})
+	if len(items) > 0 {
+		n.sendTouches(owner, items)
+	}
+}
+
+func (n *Node) onTouch(from ring.Holder, m *Touch) {
+	for _, x := range m.Items {
+		if x.Slot >= ring.Slots || x.Left <= 0 {
+			continue
+		}
+		if e := n.store.Get(x.Slot, x.ID); e != nil && !e.Rec.Dead {
+			n.store.Extend(e, n.now.Mono+int64(x.Left))
+		}
+	}
+	n.post(from, &TouchAck{m.Seq}, true)
+}
+
+func (n *Node) onTouchAck(from ring.Holder, m *TouchAck) {
+	if p := n.peer(from.Num); p.touch != nil && p.touch.Seq == m.Seq {
+		p.touch = nil
+	}
+}
+
+const endedPerTick = 4096
+
+// tickExpiry ends sessions whose time is over, where this member owns them, and
+// forgets tombstones that no late copy can contradict any more (E1).
+func (n *Node) tickExpiry() {
+	gone := map[number]map[ring.Slot][]Item{}
+	n.store.Ended(n.now.Mono, endedPerTick, func(e *session.Entry) int64 {
+		h := e.Slot()
+		mine := n.owns(h) && n.open(h)
+		switch {
+		case e.Rec.Dead && mine:
+			n.forget(h, e, gone)
+			return 0
+		case e.Rec.Dead:
+			if n.now.Mono-e.Deadline > int64(10*time.Minute) {
+				n.store.Remove(e)
+				return 0
+			}
+			return n.now.Mono + int64(time.Minute)
+		case mine && n.mayWrite():
+			if n.slots[h].writes[e.Rec.ID] == nil && n.expire(h, e) != nil {
+				n.Stats.Expired++
+			}
+			return n.now.Mono + int64(time.Second) // until its tombstone is there
+		}
+		return n.now.Mono + int64(n.p.TouchEvery) // its owner decides
+	})
+	for _, num := range sortedKeys(gone) {
+		for h := range ring.Slot(ring.Slots) {
+			if items := gone[num][h]; len(items) > 0 {
+				n.post(n.holder(num), &Discard{SlotRe{h, n.t.Slots[h].Re}, items}, true)
+			}
+		}
+	}
+	n.evict()
+}
+
+func (n *Node) mayWrite() bool {
+	return (!n.refuse || n.now.Mono < n.lease.until) && !n.wakeup.dozing
+}
+
+func (n *Node) forget(h ring.Slot, e *session.Entry, gone map[number]map[ring.Slot][]Item) {
+	for _, x := range n.t.Slots[h].InSync {
+		if x == n.self {
+			continue
+		}
+		if gone[x.Num] == nil {
+			gone[x.Num] = map[ring.Slot][]Item{}
+		}
+		gone[x.Num][h] = append(gone[x.Num][h], Item{e.Rec.ID, e.Rec.Version(), e.Rec.Sum(), true})
+	}
+	n.slots[h].changes++
+	n.store.Remove(e)
+}
+
+// expire begins the write of the session's tombstone; nil where too few copies
+// are in sync for any write.
+func (n *Node) expire(h ring.Slot, e *session.Entry) *write {
+	if n.tooFew(h, &op{}) != nil {
+		return nil
+	}
+	req := &session.Request{Kind: session.Delete, ID: e.Rec.ID}
+	c, _ := session.Apply(e.Rec, req, n.env(h, e.Rec, req))
+	if c == nil {
+		return nil
+	}
+	return n.launch(h, nil, e, c, nil)
+}
+
+const evictPerTick = 256
+
+// evict ends the least recently used sessions of this member's slots while it
+// owns more than session.max_count.
+func (n *Node) evict() {
+	limit := n.cfg.Defaults.MaxCount
+	if live, _, _ := n.store.Total(); limit <= 0 || live <= limit || !n.mayWrite() {
+		return
+	}
+	owned := 0
+	for h := range ring.Slot(ring.Slots) {
+		if n.owns(h) && n.open(h) {
+			owned += n.store.Live(h) - n.ending(h)
+		}
+	}
+	for range min(owned-limit, evictPerTick) {
+		var oldest *session.Entry
+		for h := range ring.Slot(ring.Slots) {
+			if !n.owns(h) || !n.open(h) {
+				continue
+			}
+			if e := n.oldestFree(h); e != nil && (oldest == nil || e.Used < oldest.Used) {
+				oldest = e
+			}
+		}
+		if oldest == nil || n.expire(oldest.Slot(), oldest) == nil {
+			return
+		}
+		n.Stats.Evicted++
+	}
+}
+
+// ending counts the slot's sessions whose tombstone is under way.
+func (n *Node) ending(h ring.Slot) int {
+	k := 0
+	for _, w := range n.slots[h].writes {
+		if w.op == nil {
+			k++
+		}
+	}
+	return k
+}
+
+// oldestFree returns the least recently used session of the slot that is not
+// being written.
+func (n *Node) oldestFree(h ring.Slot) (oldest *session.Entry) {
+	n.store.Each(h, func(e *session.Entry) bool {
+		if !e.Rec.Dead && n.slots[h].writes[e.Rec.ID] == nil {
+			oldest = e
+		}
+		return oldest == nil
+	})
+	return oldest
+}

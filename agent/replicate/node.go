@@ -1,0 +1,365 @@
+package replicate
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// Config is what a core is made with.
+type Config struct {
+	ID       member.ID
+	Boot     member.Boot
+	Params   Params
+	Defaults Defaults
+	Seed     uint64 // of jitter and of the ids of operations
+}
+
+// Stats counts what happened in a core since it was made.
+type Stats struct {
+	Writes, Reads    uint64
+	Takeovers        uint64 // slots opened that another member had owned
+	Divergence       uint64 // differences found between copies in sync: must stay 0
+	MergeConflicts   uint64 // attributes that both sides of a partition had changed
+	Expired, Evicted uint64
+	Degraded         uint64 // writes answered with fewer copies
+	Repaired         uint64 // records sent again by anti-entropy
+}
+
+// Node is one member's part of the protocol. It is not safe for concurrent
+// use; each method is one step and fills out.
+type Node struct {
+	cfg    Config
+	p      Params
+	self   ring.Holder // Num is 0 until the table names this boot
+	t      *ring.Table
+	keys   *session.Keyring
+	refuse bool
+
+	now Time
+	out *Out
+	rng *rand.Rand
+
+	slots   [ring.Slots]slot
+	store   *session.Table
+	peers   map[number]*peer
+	calls   map[uint64]*call
+	callq   []*call  // calls in the order in which they came, ended ones among them
+	pending []*write // writes in the order in which they began, ended ones among them
+	seq     uint64
+	hlc     uint64
+	seals   map[number][]SlotRe
+	adds    []ring.Candidate
+	touched []*session.Entry
+	touchAt int64
+	syncing int // slots being filled
+
+	lease  lease
+	detach detach
+	wakeup wakeup
+
+	slowAt    int64 // when slow members were last reported
+	dropAt    int64
+	unsettled []*session.Entry
+	offerAt   int64
+	Stats     Stats
+}
+
+// slot is what a member keeps of one slot beside its records.
+type slot struct {
+	active  uint64 // the Re under which this member serves it; 0: closed
+	act     *activation
+	add     *adding
+	writes  map[session.ID]*write
+	waiting []*op
+	lag     map[lagKey]*lagging
+	lagq    []*lagging
+	det     *detachedSlot
+	repair  int64  // when its copies are compared next
+	changes uint64 // counts writes, so that a comparison knows whether anything moved meanwhile
+	full    int64  // since when it has all the copies but one, for Params.NewHolder
+}
+
+// peer is what a member knows of another.
+type peer struct {
+	epoch       ring.Epoch // the newest table it is known to have
+	tableSent   ring.Epoch
+	tableSentAt int64
+	heard       int64
+	badUntil    int64 // local evidence that it cannot be reached
+	refused     bool
+	reportedAt  int64
+	touch       *Touch
+	touchAt     int64
+	bulk        bulk
+}
+
+// NewNode returns a core that has no table yet.
+func NewNode(cfg Config) *Node {
+	return &Node{
+		cfg: cfg, p: cfg.Params, t: &ring.Table{}, keys: session.NewKeyring(nil),
+		rng:   rand.New(rand.NewPCG(cfg.Seed, binary.LittleEndian.Uint64(cfg.Boot[:8]))),
+		store: session.NewTable(cfg.Params.Tombstone),
+		peers: map[number]*peer{}, calls: map[uint64]*call{}, seals: map[number][]SlotRe{},
+	}
+}
+
+// Self returns this member's number and boot; the number is 0 while the table
+// does not name this boot.
+func (n *Node) Self() ring.Holder { return n.self }
+
+// Table returns the newest table.
+func (n *Node) Table() *ring.Table { return n.t }
+
+// Keys returns the keyring of the newest table.
+func (n *Node) Keys() *session.Keyring { return n.keys }
+
+// Sessions returns the records that this member holds. Read it only between
+// steps.
+func (n *Node) Sessions() *session.Table { return n.store }
+
+func (n *Node) begin(t Time, out *Out) {
+	n.out = out
+	if n.now.Mono != 0 && t.since(n.now.Mono) > n.p.Asleep {
+		n.fallAsleep()
+	}
+	n.now = t
+}
+
+// end sends what the step has collected.
+func (n *Node) end() {
+	if len(n.seals) > 0 {
+		for _, num := range sortedKeys(n.seals) {
+			if m := n.t.Member(num); m != nil {
+				n.send(m.Holder(), &Seal{n.seals[num]})
+			}
+		}
+		clear(n.seals)
+	}
+	if len(n.adds) > 0 {
+		n.out.Leader = append(n.out.Leader, &ring.AddInSync{From: n.self, Slots: n.adds})
+		n.adds = nil
+	}
+	n.out = nil
+}
+
+func sortedKeys[V any](m map[number]V) []number {
+	keys := make([]number, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (n *Node) peer(num number) *peer {
+	p := n.peers[num]
+	if p == nil {
+		p = &peer{}
+		n.peers[num] = p
+	}
+	return p
+}
+
+// send sends m, and before it the table, where the receiver is not known to
+// have this one.
+func (n *Node) send(to ring.Holder, m Message) { n.post(to, m, false) }
+
+func (n *Node) post(to ring.Holder, m Message, bulk bool) {
+	if to.Num == n.self.Num || to.Num == 0 {
+		return
+	}
+	p := n.peer(to.Num)
+	if p.epoch < n.t.Epoch && (p.tableSent < n.t.Epoch || n.now.since(p.tableSentAt) > n.p.Resend) {
+		p.tableSent, p.tableSentAt = n.t.Epoch, n.now.Mono
+		n.out.Sends = append(n.out.Sends, Send{To: to, Msg: &TableUpdate{n.t.Since(p.epoch)}})
+	}
+	n.out.Sends = append(n.out.Sends, Send{To: to, Bulk: bulk, Msg: m})
+}
+
+// holder returns the present run of num by the table.
+func (n *Node) holder(num number) ring.Holder {
+	if m := n.t.Member(num); m != nil {
+		return m.Holder()
+	}
+	return ring.Holder{}
+}
+
+// owns reports whether the table names this run as h's owner.
+func (n *Node) owns(h ring.Slot) bool {
+	s := &n.t.Slots[h]
+	return n.self.Num != 0 && s.Owner == n.self.Num && s.InSyncHas(n.self)
+}
+
+// open reports whether this member serves h now.
+func (n *Node) open(h ring.Slot) bool {
+	return n.slots[h].active != 0 && n.slots[h].active == n.t.Slots[h].Re
+}
+
+// Adopt takes a newer table, as this agent's own Raft server brings it.
+func (n *Node) Adopt(t Time, tab *ring.Table, out *Out) {
+	n.begin(t, out)
+	n.adopt(tab)
+	n.end()
+}
+
+func (n *Node) adopt(tab *ring.Table) {
+	if tab == nil || tab.Epoch <= n.t.Epoch {
+		return
+	}
+	old := n.t
+	n.t, n.out.Table = tab, tab
+	n.refuse = tab.Settings.Refuse
+	if !slices.Equal(old.Keys, tab.Keys) {
+		n.keys = session.NewKeyring(tab.Keys)
+	}
+	was := n.self
+	n.self = ring.Holder{}
+	if m := tab.ByID(n.cfg.ID); m != nil && m.Boot == n.cfg.Boot {
+		n.self = m.Holder()
+		if was.Num == 0 {
+			n.lease.named = n.now.Mono
+		}
+	}
+	for h := range ring.Slot(ring.Slots) {
+		if tab.Slots[h].Re != old.Slots[h].Re || was != n.self {
+			n.reconfigure(h, &old.Slots[h], &tab.Slots[h])
+		} else if n.slots[h].add != nil {
+			n.reviseAdding(h)
+		}
+	}
+	n.retryCalls()
+}
+
+// reconfigure follows a change of owner or of the copies in sync (N1, N4).
+func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
+	sl := &n.slots[h]
+	mine := n.owns(h)
+	fast := mine && sl.active != 0 && sl.active == old.Re && s.PrevRe == old.Re && old.Owner == n.self.Num
+	sl.act, sl.det = nil, nil
+	sl.changes++
+	n.reviseAdding(h)
+	n.reviseLag(h)
+	if fast {
+		sl.active = s.Re
+		for _, w := range n.writesOf(h) {
+			w.need = n.copies(h)
+			n.sendWrite(w)
+			n.checkCommit(w)
+		}
+		return
+	}
+	if sl.active != 0 {
+		sl.active = 0
+		n.closeSlot(h)
+		if !mine {
+			n.handTouches(h)
+		}
+	}
+	if mine {
+		n.activate(h)
+	} else {
+		n.retryWaiting(h)
+	}
+}
+
+// closeSlot ends the writes of a slot that is not served any more: pending
+// ones may or may not have happened, queued ones have not (N1).
+func (n *Node) closeSlot(h ring.Slot) {
+	sl := &n.slots[h]
+	for _, w := range n.writesOf(h) {
+		w.done = true
+		for _, o := range append([]*op{w.op}, w.sharers...) {
+			n.finish(o, lostOwner())
+		}
+		for _, o := range slices.Concat(w.queue, w.after) {
+			n.finish(o, retry())
+		}
+	}
+	sl.writes = nil
+	n.retryWaiting(h)
+}
+
+func (n *Node) retryWaiting(h ring.Slot) {
+	waiting := n.slots[h].waiting
+	n.slots[h].waiting = nil
+	for _, o := range waiting {
+		n.finish(o, retry())
+	}
+}
+
+// writesOf returns the slot's writes in the order in which they began.
+func (n *Node) writesOf(h ring.Slot) []*write {
+	ws := make([]*write, 0, len(n.slots[h].writes))
+	for _, w := range n.slots[h].writes {
+		ws = append(ws, w)
+	}
+	slices.SortFunc(ws, func(a, b *write) int { return int(a.seq) - int(b.seq) })
+	return ws
+}
+
+// copies returns all that must acknowledge a write to h beside this member:
+// the other members in sync and the one being added (W3). A detached member
+// asks only those that gossip sees alive.
+func (n *Node) copies(h ring.Slot) []need {
+	var out []need
+	for _, x := range n.t.Slots[h].InSync {
+		if x != n.self && (!n.isDetached() || n.detach.alive[x]) {
+			out = append(out, need{who: x})
+		}
+	}
+	if a := n.slots[h].add; a != nil && !slices.ContainsFunc(out, func(x need) bool { return x.who == a.who }) {
+		out = append(out, need{who: a.who})
+	}
+	return out
+}
+
+// stamp returns the next stamp of the hybrid logical clock (S4).
+func (n *Node) stamp() session.Stamp {
+	n.hlc = max(n.hlc+1, uint64(max(0, n.now.Wall))<<16)
+	return session.Stamp{HLC: n.hlc, Num: n.self.Num}
+}
+
+// see advances the clock past the stamps of a record that came in (S4).
+func (n *Node) see(attrs []session.Attr) {
+	for i := range attrs {
+		n.hlc = max(n.hlc, attrs[i].Stamp.HLC)
+	}
+}
+
+// Tick does what is due. The driver calls it every 25 ms or so.
+func (n *Node) Tick(t Time, out *Out) {
+	n.begin(t, out)
+	n.tickLease()
+	n.tickWakeup()
+	n.tickDetach()
+	n.tickCalls()
+	n.tickWrites()
+	n.tickSlots()
+	n.tickTouches()
+	n.tickExpiry()
+	n.tickDrop()
+	n.end()
+}
+
+// tickSlots goes on with activations, fillings and comparisons.
+func (n *Node) tickSlots() {
+	for h := range ring.Slot(ring.Slots) {
+		sl := &n.slots[h]
+		if sl.act != nil {
+			n.tickActivation(h)
+		}
+		if !n.open(h) {
+			continue
+		}
+		n.tickAdding(h)
+		n.tickLag(h)
+		if sl.repair <= n.now.Mono {
+			n.compare(h)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package replicate
+
+import (
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// markUnsettled notes that a session's state was acknowledged without the
+// slot's owner, or without all copies: it is offered until an owner has it
+// (S6).
+func (n *Node) markUnsettled(e *session.Entry) {
+	if n.refuse || e.Unsettled {
+		return
+	}
+	n.store.Settle(e, false)
+	n.unsettled = append(n.unsettled, e)
+}
+
+// tickOffers hands unsettled records to their owners; this member's own are
+// settled when no copy lags behind any more.
+func (n *Node) tickOffers() {
+	if len(n.unsettled) == 0 || n.now.since(n.offerAt) < 2*n.p.Resend {
+		return
+	}
+	n.offerAt = n.now.Mono
+	keep := n.unsettled[:0]
+	for _, e := range n.unsettled {
+		h := e.Slot()
+		if !e.Unsettled || n.store.Get(h, e.Rec.ID) != e {
+			continue
+		}
+		keep = append(keep, e)
+		switch s := &n.t.Slots[h]; {
+		case n.owns(h) && n.open(h):
+			n.settleOwn(h, e)
+		case s.Owner != 0 && s.Owner != n.self.Num:
+			n.post(n.holder(s.Owner), &Offer{SlotRe{h, s.Re}, n.storedUpdate(e)}, true)
+		}
+	}
+	n.unsettled = keep
+}
+
+// settleOwn makes sure that every copy has the owner's record.
+func (n *Node) settleOwn(h ring.Slot, e *session.Entry) {
+	sl := &n.slots[h]
+	if sl.writes[e.Rec.ID] != nil {
+		return
+	}
+	behind := false
+	for _, x := range n.t.Slots[h].InSync {
+		if x != n.self && sl.lag[lagKey{x.Num, e.Rec.ID}] != nil {
+			behind = true
+		}
+	}
+	if !behind {
+		n.store.Settle(e, true)
+	}
+}
+
+func (n *Node) onOffer(from ring.Holder, m *Offer) {
+	if m.Slot >= ring.Slots || m.Update == nil || m.Update.Full == nil || n.refuse {
+		return
+	}
+	n.takeOffer(m.Slot, from, m.Update)
+}
+
+// takeOffer merges a record that another member wrote, as a write of its own.
+func (n *Node) takeOffer(h ring.Slot, from ring.Holder, u *session.Update) {
+	if !n.owns(h) || !n.open(h) {
+		return
+	}
+	n.see(u.Full.Attrs)
+	o := &op{merge: u, from: from, deadline: n.now.Mono + int64(n.p.OpBudget)}
+	if w := n.slots[h].writes[u.ID]; w != nil {
+		if len(w.queue) < n.p.MaxQueue {
+			w.queue = append(w.queue, o)
+		}
+		return
+	}
+	n.startNext(h, []*op{o}, nil)
+}
+
+// mergeChange returns the change that brings rec to its merge with the offered
+// record, or nil where rec has all of it.
+func (n *Node) mergeChange(h ring.Slot, rec *session.Record, u *session.Update) *session.Change {
+	m, conflicts := session.Merge(rec, u.Full)
+	if rec != nil && session.SameContent(m, rec) {
+		return nil
+	}
+	n.Stats.MergeConflicts += uint64(conflicts)
+	v := session.Version{Gen: n.gen(h, m), Ver: m.Ver + 1}
+	if rec != nil {
+		v.Ver = max(rec.Ver, u.Full.Ver) + 1
+	}
+	return &session.Change{Next: m.Restamp(v), Full: true}
+}
+
+// offerDone tells the member that offered a record that it is in the owner's.
+func (n *Node) offerDone(h ring.Slot, o *op) {
+	if o.from.Num == 0 {
+		return
+	}
+	n.post(o.from, &OfferAck{SlotRe{h, n.t.Slots[h].Re}, o.merge.ID, o.merge.Version()}, true)
+}
+
+func (n *Node) onOfferAck(_ ring.Holder, m *OfferAck) {
+	if m.Slot >= ring.Slots {
+		return
+	}
+	if e := n.store.Get(m.Slot, m.ID); e != nil && e.Unsettled && e.Rec.Version().Compare(m.Version) <= 0 {
+		n.store.Settle(e, true)
+	}
+}

@@ -1,0 +1,221 @@
+package replicate
+
+import (
+	"slices"
+
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// lagKey names a copy that lacks a session's present version.
+type lagKey struct {
+	num number
+	id  session.ID
+}
+
+// lagging is a session that one copy has still to be brought up to date with:
+// at most one state of it is on its way, however many writes there were (W6).
+type lagging struct {
+	lagKey
+	who    ring.Holder
+	sentAt int64
+	done   bool
+}
+
+func (n *Node) addLag(h ring.Slot, who ring.Holder, id session.ID) {
+	sl := &n.slots[h]
+	k := lagKey{who.Num, id}
+	if sl.lag[k] != nil {
+		return
+	}
+	if sl.lag == nil {
+		sl.lag = map[lagKey]*lagging{}
+	}
+	l := &lagging{lagKey: k, who: who, sentAt: n.now.Mono}
+	sl.lag[k] = l
+	sl.lagq = append(sl.lagq, l)
+}
+
+// reviseLag forgets copies that are no longer in sync: they are filled anew
+// before they count again.
+func (n *Node) reviseLag(h ring.Slot) {
+	sl := &n.slots[h]
+	s := &n.t.Slots[h]
+	for _, l := range sl.lagq {
+		if !n.owns(h) || !s.InSyncHas(l.who) {
+			l.done = true
+			delete(sl.lag, l.lagKey)
+		}
+	}
+}
+
+func (n *Node) tickLag(h ring.Slot) {
+	sl := &n.slots[h]
+	if len(sl.lagq) == 0 {
+		return
+	}
+	sl.lagq = slices.DeleteFunc(sl.lagq, func(l *lagging) bool { return l.done })
+	budget := 64
+	for _, l := range sl.lagq {
+		if budget == 0 {
+			return
+		}
+		if n.now.since(l.sentAt) < n.p.Resend || sl.writes[l.id] != nil {
+			continue
+		}
+		e := n.store.Get(h, l.id)
+		if e == nil {
+			l.done = true
+			delete(sl.lag, l.lagKey)
+			continue
+		}
+		budget--
+		l.sentAt = n.now.Mono
+		n.Stats.Repaired++
+		n.post(l.who, &Replicate{SlotRe{h, n.t.Slots[h].Re}, []*session.Update{n.storedUpdate(e)}}, true)
+	}
+}
+
+func (n *Node) ackLag(h ring.Slot, from ring.Holder, m *Ack) {
+	sl := &n.slots[h]
+	k := lagKey{from.Num, m.ID}
+	l := sl.lag[k]
+	if l == nil || l.who != from {
+		return
+	}
+	if e := n.store.Get(h, m.ID); e == nil || m.Version.Compare(e.Rec.Version()) >= 0 {
+		l.done = true
+		delete(sl.lag, k)
+	}
+}
+
+// compare asks the other copies of an open slot for what they hold other than
+// this member, some 30 seconds after the last time (E5).
+func (n *Node) compare(h ring.Slot) {
+	sl := &n.slots[h]
+	sl.repair = n.now.Mono + n.jitter(n.p.Repair)
+	if len(sl.writes) > 0 || len(sl.lag) > 0 || n.isDetached() {
+		return
+	}
+	n.store.Each(h, func(e *session.Entry) bool {
+		n.store.Forget(e, n.now.Mono)
+		return true
+	})
+	for _, x := range n.t.Slots[h].InSync {
+		if x != n.self {
+			n.post(x, &Compare{SlotRe{h, n.t.Slots[h].Re}, ForRepair, sl.changes, n.store.BucketSums(h)}, true)
+		}
+	}
+}
+
+// listedRepair repairs what differs, unless anything was written since the
+// comparison was asked for: then it tells nothing.
+func (n *Node) listedRepair(from ring.Holder, m *Listing) {
+	sl := &n.slots[m.Slot]
+	s := &n.t.Slots[m.Slot]
+	if m.Mask == 0 || !n.open(m.Slot) || m.Tag != sl.changes || len(sl.writes) > 0 || !s.InSyncHas(from) {
+		return
+	}
+	theirs := make(map[session.ID]Item, len(m.Items))
+	drop := &Discard{SlotRe: m.SlotRe}
+	fetch := &Fetch{SlotRe: m.SlotRe, Tag: repairTag}
+	for _, x := range m.Items {
+		theirs[x.ID] = x
+		e := n.store.Get(m.Slot, x.ID)
+		switch {
+		case e == nil && x.Dead:
+			drop.Items = append(drop.Items, x) // a tombstone whose time is over here
+		case e == nil || x.Version.Compare(e.Rec.Version()) > 0:
+			n.Stats.Divergence++
+			if n.refuse {
+				drop.Items = append(drop.Items, x)
+			} else {
+				fetch.IDs = append(fetch.IDs, x.ID)
+			}
+		}
+	}
+	n.store.Each(m.Slot, func(e *session.Entry) bool {
+		if m.Mask&(1<<session.Bucket(e.Rec.ID)) == 0 {
+			return true
+		}
+		x, ok := theirs[e.Rec.ID]
+		if ok && x.Version == e.Rec.Version() && x.Sum == e.Rec.Sum() {
+			return true
+		}
+		if !e.Rec.Dead && x.Version.Compare(e.Rec.Version()) <= 0 {
+			n.Stats.Divergence++
+		}
+		n.addLag(m.Slot, from, e.Rec.ID)
+		return true
+	})
+	if len(drop.Items) > 0 {
+		n.post(from, drop, true)
+	}
+	if len(fetch.IDs) > 0 {
+		fetch.IDs = fetch.IDs[:min(len(fetch.IDs), fetchBatch)]
+		n.post(from, fetch, true)
+	}
+}
+
+// repairTag marks a Fetch whose records are merged as if they were offered.
+const repairTag = ^uint64(0)
+
+// tickDrop forgets slots that are no longer in this member's care, once their
+// owner has said that all who want them have them (E6).
+func (n *Node) tickDrop() {
+	if n.now.since(n.dropAt) < 4*n.p.Resend || n.self.Num == 0 {
+		return
+	}
+	n.dropAt = n.now.Mono
+	ask := map[number][]SlotRe{}
+	for h := range ring.Slot(ring.Slots) {
+		s := &n.t.Slots[h]
+		if n.store.Count(h) == 0 || s.InSyncHas(n.self) || slices.Contains(s.Learners, n.self) || slices.Contains(n.t.Want(h), n.self.Num) {
+			continue
+		}
+		ask[s.Owner] = append(ask[s.Owner], SlotRe{h, s.Re})
+	}
+	for _, num := range sortedKeys(ask) {
+		n.post(n.holder(num), &DropAsk{ask[num]}, true)
+	}
+}
+
+func (n *Node) onDropAsk(from ring.Holder, m *DropAsk) {
+	ok := &DropOK{}
+	for _, x := range m.Slots {
+		if x.Slot >= ring.Slots || x.Re != n.t.Slots[x.Slot].Re || !n.owns(x.Slot) || !n.open(x.Slot) {
+			continue
+		}
+		s := &n.t.Slots[x.Slot]
+		have := true
+		for _, num := range n.t.Want(x.Slot) {
+			if _, in := s.InSyncBoot(num); !in {
+				have = false
+			}
+		}
+		if have {
+			ok.Slots = append(ok.Slots, x)
+		}
+	}
+	if len(ok.Slots) > 0 {
+		n.post(from, ok, true)
+	}
+}
+
+func (n *Node) onDropOK(from ring.Holder, m *DropOK) {
+	for _, x := range m.Slots {
+		if x.Slot >= ring.Slots {
+			continue
+		}
+		s := &n.t.Slots[x.Slot]
+		if x.Re != s.Re || s.Owner != from.Num || s.InSyncHas(n.self) || slices.Contains(s.Learners, n.self) {
+			continue
+		}
+		n.store.Each(x.Slot, func(e *session.Entry) bool {
+			if !e.Unsettled {
+				n.store.Remove(e)
+			}
+			return true
+		})
+	}
+}

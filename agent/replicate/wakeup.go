@@ -1,0 +1,108 @@
+package replicate
+
+import "github.com/rondel-project/rondel/agent/ring"
+
+// wakeup keeps an owner that slept, or was cut off, from serving what others
+// have replaced meanwhile (S1b): after a silence longer than Params.Asleep it
+// asks before its first read or write. Only serve mode needs it: in refuse mode
+// the lease is over by then.
+type wakeup struct {
+	dozing   bool
+	alone    bool // asked, and nobody answered: what is served is marked stale
+	asleepAt int64
+	heard    int64 // last message from a peer
+	nonce    uint64
+	askedAt  int64
+	waiting  []sleeper
+}
+
+type sleeper struct {
+	slot ring.Slot
+	op   *op
+}
+
+func (n *Node) heardPeer() {
+	n.wakeup.heard = n.now.Mono
+	n.wakeup.alone = false
+}
+
+// fallAsleep notes that this process has not run for a while: messages that
+// waited in its buffers prove nothing about the present.
+func (n *Node) fallAsleep() {
+	if n.hasPeers() {
+		n.wakeup.dozing, n.wakeup.asleepAt = true, n.now.Mono
+		n.wakeup.nonce = 0
+	}
+}
+
+// hasPeers reports whether the table names another member that may know more.
+func (n *Node) hasPeers() bool {
+	for i := range n.t.Members {
+		if m := &n.t.Members[i]; m.Num != n.self.Num && (m.State == ring.Up || m.State == ring.Joining || m.State == ring.Stopping) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *Node) tickWakeup() {
+	w := &n.wakeup
+	silent := n.now.since(max(w.heard, n.lease.granted)) > n.p.Asleep
+	if silent && !w.dozing && !w.alone && !n.refuse && n.self.Num != 0 && n.hasPeers() {
+		w.dozing, w.asleepAt, w.nonce = true, n.now.Mono, 0
+	}
+	if !w.dozing || n.refuse {
+		return
+	}
+	if w.nonce == 0 {
+		n.ping()
+		return
+	}
+	if n.now.since(w.askedAt) > n.p.AskAwake {
+		w.alone = true
+		n.awake()
+	}
+}
+
+// ping asks every member that may know of a newer table.
+func (n *Node) ping() {
+	w := &n.wakeup
+	n.seq++
+	w.nonce, w.askedAt = n.seq, n.now.Mono
+	for i := range n.t.Members {
+		if m := &n.t.Members[i]; m.Num != n.self.Num && m.State != ring.Down {
+			n.send(m.Holder(), &Ping{w.nonce})
+		}
+	}
+}
+
+// askAwake keeps the op until a peer has answered.
+func (n *Node) askAwake(h ring.Slot, o *op) {
+	w := &n.wakeup
+	if w.nonce == 0 {
+		n.ping()
+	}
+	if len(w.waiting) >= n.p.MaxWaiting {
+		n.finish(o, unavailable("busy", "this member has just woken up and asks for the present table; try again"))
+		return
+	}
+	w.waiting = append(w.waiting, sleeper{h, o})
+}
+
+// onPong ends the doze: had the receiver known a newer table, it would have
+// come before this.
+func (n *Node) onPong(_ ring.Holder, m *Pong) {
+	if w := &n.wakeup; w.dozing && m.Nonce == w.nonce && w.nonce != 0 {
+		n.awake()
+	}
+}
+
+func (n *Node) awake() {
+	w := &n.wakeup
+	w.dozing, w.nonce = false, 0
+	waiting := w.waiting
+	w.waiting = nil
+	for _, s := range waiting {
+		n.serve(s.slot, s.op)
+	}
+}

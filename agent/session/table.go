@@ -1,0 +1,354 @@
+package session
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/rondel-project/rondel/agent/ring"
+)
+
+// Buckets is into how many parts a slot's sessions are hashed, so that two
+// copies that differ compare only the parts in which they do.
+const Buckets = 32
+
+// Entry is a session's place in a member's memory. Its times are nanoseconds
+// on the holder's own clock; nothing in it compares the clocks of two members.
+type Entry struct {
+	Rec       *Record
+	Born      int64 // when the session was created
+	Deadline  int64 // when it ends if nobody uses it; 0: never
+	Used      int64 // when it was last used
+	Touched   bool  // used since the last touch batch
+	Unsettled bool  // acknowledged without an owner or without all copies: to be offered to the owner
+
+	slot       ring.Slot
+	older, yng *Entry // the slot's list by last use
+	wake       int64  // when the expiry heap looks at it, at the latest
+	gone       bool
+}
+
+// Slot returns the slot that the session is in.
+func (e *Entry) Slot() ring.Slot { return e.slot }
+
+// Ends returns when the session ends if nobody uses it, on the holder's clock,
+// and whether it ever does.
+func (e *Entry) Ends() (int64, bool) {
+	at, ok := e.Deadline, e.Deadline != 0
+	if e.Rec.MaxAge > 0 && !e.Rec.Dead { // a tombstone outlives what it marks
+		if m := e.Born + int64(e.Rec.MaxAge); !ok || m < at {
+			at, ok = m, true
+		}
+	}
+	return at, ok
+}
+
+// shelf holds one slot's sessions.
+type shelf struct {
+	byID    map[ID]*Entry
+	buckets [Buckets]uint64
+	live    int
+	oldest  *Entry
+	newest  *Entry
+}
+
+// Table is the sessions that one member holds in memory, by slot, with what is
+// needed to compare copies, to find the least recently used and to find those
+// that have ended. It is not safe for concurrent use.
+type Table struct {
+	slots  [ring.Slots]shelf
+	wakes  wakeHeap
+	live   int
+	total  int
+	bytes  int64
+	tomb   time.Duration
+	unsetl int
+	stale  int // wakes of removed entries
+}
+
+// NewTable returns an empty table that keeps tombstones for tomb.
+func NewTable(tomb time.Duration) *Table { return &Table{tomb: tomb} }
+
+// Get returns the entry of id, or nil.
+func (t *Table) Get(h ring.Slot, id ID) *Entry { return t.slots[h].byID[id] }
+
+// Put stores rec as the state of its session. A new entry takes its times from
+// age and left, the time since its creation and the time until it ends; an old
+// one keeps its birth, and its deadline unless left is positive.
+func (t *Table) Put(h ring.Slot, rec *Record, now int64, age, left time.Duration) *Entry {
+	s := &t.slots[h]
+	e := s.byID[rec.ID]
+	if e == nil {
+		if s.byID == nil {
+			s.byID = make(map[ID]*Entry)
+		}
+		e = &Entry{slot: h, Born: now - int64(age), Used: now}
+		s.byID[rec.ID] = e
+		t.total++
+	} else {
+		s.count(t, e.Rec, -1)
+		s.unlink(e)
+	}
+	e.Rec = rec
+	s.count(t, rec, +1)
+	s.link(e)
+	switch {
+	case rec.Dead:
+		if e.Deadline = now + int64(t.tomb); left > 0 {
+			e.Deadline = now + int64(left)
+		}
+	case left > 0:
+		e.Deadline = now + int64(left)
+	case rec.TTL == 0:
+		e.Deadline = 0
+	case e.Deadline == 0:
+		e.Deadline = now + int64(rec.TTL)
+	}
+	t.schedule(e)
+	return e
+}
+
+// Use marks the session as used now and starts its idle time anew.
+func (t *Table) Use(e *Entry, now int64) {
+	if e.Used = now; e.Rec.TTL > 0 && !e.Rec.Dead {
+		e.Deadline = now + int64(e.Rec.TTL)
+	}
+	s := &t.slots[e.slot]
+	s.unlink(e)
+	s.link(e)
+}
+
+// Extend moves the deadline to at, if that is later.
+func (t *Table) Extend(e *Entry, at int64) {
+	if e.Deadline != 0 && at > e.Deadline {
+		e.Deadline = at
+	}
+}
+
+// Settle sets or clears the entry's Unsettled mark.
+func (t *Table) Settle(e *Entry, settled bool) {
+	if e.Unsettled == settled {
+		if e.Unsettled = !settled; settled {
+			t.unsetl--
+		} else {
+			t.unsetl++
+		}
+	}
+}
+
+// Unsettled returns how many entries are marked Unsettled.
+func (t *Table) Unsettled() int { return t.unsetl }
+
+// Remove forgets the session.
+func (t *Table) Remove(e *Entry) {
+	s := &t.slots[e.slot]
+	if s.byID[e.Rec.ID] != e {
+		return
+	}
+	t.Settle(e, true)
+	s.count(t, e.Rec, -1)
+	s.unlink(e)
+	delete(s.byID, e.Rec.ID)
+	e.gone = true
+	t.total--
+	if e.wake != 0 {
+		t.stale++
+		t.sweep()
+	}
+}
+
+// sweep takes removed entries out of the heap once they are most of it, so
+// that slots given away cost nothing until their sessions would have ended.
+func (t *Table) sweep() {
+	if t.stale < 64 || t.stale < len(t.wakes)/2 {
+		return
+	}
+	t.wakes = slices.DeleteFunc(t.wakes, func(w wake) bool { return w.e.gone || w.e.wake != w.at })
+	if len(t.wakes) < cap(t.wakes)/4 {
+		t.wakes = slices.Clip(slices.Clone(t.wakes))
+	}
+	heap.Init(&t.wakes)
+	t.stale = 0
+}
+
+// Clear forgets all sessions of a slot.
+func (t *Table) Clear(h ring.Slot) {
+	s := &t.slots[h]
+	for e := s.oldest; e != nil; {
+		next := e.yng
+		t.Remove(e)
+		e = next
+	}
+	s.byID = nil
+}
+
+// Live returns how many living sessions the slot holds.
+func (t *Table) Live(h ring.Slot) int { return t.slots[h].live }
+
+// Count returns how many records the slot holds, tombstones included.
+func (t *Table) Count(h ring.Slot) int { return len(t.slots[h].byID) }
+
+// Total returns the living sessions of all slots, all records, and the bytes
+// of all attributes.
+func (t *Table) Total() (live, records int, bytes int64) { return t.live, t.total, t.bytes }
+
+// Sum returns the checksum of the slot's records: equal for equal copies,
+// whatever their deadlines.
+func (t *Table) Sum(h ring.Slot) uint64 {
+	var b [Buckets * 8]byte
+	for i, v := range t.slots[h].buckets {
+		for k := range 8 {
+			b[i*8+k] = byte(v >> (8 * k))
+		}
+	}
+	return xxhash.Sum64(b[:])
+}
+
+// BucketSums returns the checksums of the slot's buckets.
+func (t *Table) BucketSums(h ring.Slot) [Buckets]uint64 { return t.slots[h].buckets }
+
+// Bucket returns the bucket that id is in.
+func Bucket(id ID) int { return int(xxhash.Sum64String(string(id)) % Buckets) }
+
+// Each calls f for every record of the slot, least recently used first, until
+// f returns false. f may remove the entry that it was given.
+func (t *Table) Each(h ring.Slot, f func(*Entry) bool) {
+	for e := t.slots[h].oldest; e != nil; {
+		next := e.yng
+		if !f(e) {
+			return
+		}
+		e = next
+	}
+}
+
+// Oldest returns the least recently used living session of the slot, or nil.
+func (t *Table) Oldest(h ring.Slot) *Entry {
+	for e := t.slots[h].oldest; e != nil; e = e.yng {
+		if !e.Rec.Dead {
+			return e
+		}
+	}
+	return nil
+}
+
+// Newest returns the most recently used record of the slot, or nil.
+func (t *Table) Newest(h ring.Slot) *Entry { return t.slots[h].newest }
+
+func (s *shelf) count(t *Table, r *Record, by int) {
+	if by > 0 {
+		s.buckets[Bucket(r.ID)] += r.Sum()
+	} else {
+		s.buckets[Bucket(r.ID)] -= r.Sum()
+	}
+	if !r.Dead {
+		s.live += by
+		t.live += by
+	}
+	t.bytes += int64(by * r.size)
+}
+
+func (s *shelf) link(e *Entry) {
+	e.older, e.yng = s.newest, nil
+	if s.newest != nil {
+		s.newest.yng = e
+	} else {
+		s.oldest = e
+	}
+	s.newest = e
+}
+
+func (s *shelf) unlink(e *Entry) {
+	if e.older != nil {
+		e.older.yng = e.yng
+	} else {
+		s.oldest = e.yng
+	}
+	if e.yng != nil {
+		e.yng.older = e.older
+	} else {
+		s.newest = e.older
+	}
+	e.older, e.yng = nil, nil
+}
+
+// schedule makes sure that the heap looks at e no later than it ends.
+func (t *Table) schedule(e *Entry) {
+	at, ok := e.Ends()
+	if !ok || e.wake != 0 && e.wake <= at {
+		return
+	}
+	e.wake = at
+	heap.Push(&t.wakes, wake{at, e})
+}
+
+// Reschedule makes the heap look at every record of the slot when it ends:
+// for a member that has come to own it.
+func (t *Table) Reschedule(h ring.Slot) {
+	t.Each(h, func(e *Entry) bool {
+		t.schedule(e)
+		return true
+	})
+}
+
+// Ended calls f for each record that has ended at now, at most limit of them.
+// f returns when to look at it again; 0 where it has removed it or has written
+// a new state of it.
+func (t *Table) Ended(now int64, limit int, f func(*Entry) (again int64)) {
+	for n := 0; n < limit && len(t.wakes) > 0 && t.wakes[0].at <= now; {
+		w := heap.Pop(&t.wakes).(wake)
+		e := w.e
+		if e.gone || e.wake != w.at { // removed, or looked at earlier by another item
+			if e.gone {
+				t.stale = max(0, t.stale-1)
+			}
+			continue
+		}
+		e.wake = 0
+		if at, ok := e.Ends(); !ok {
+			continue
+		} else if at > now {
+			t.schedule(e)
+			continue
+		}
+		n++
+		if again := f(e); again > 0 && !e.gone && e.wake == 0 {
+			e.wake = again
+			heap.Push(&t.wakes, wake{again, e})
+		}
+	}
+}
+
+type wake struct {
+	at int64
+	e  *Entry
+}
+
+type wakeHeap []wake
+
+func (h wakeHeap) Len() int           { return len(h) }
+func (h wakeHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h wakeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *wakeHeap) Push(x any)        { *h = append(*h, x.(wake)) }
+func (h *wakeHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = wake{}
+	*h = old[:len(old)-1]
+	return x
+}
+
+// Forget drops remembered operations that need not be kept any more, so that
+// an idle session costs no memory for them.
+func (t *Table) Forget(e *Entry, now int64) {
+	if len(e.Rec.Ops) == 0 {
+		return
+	}
+	if ops := pruneOps(nil, e.Rec.Ops, now, 0, 0); len(ops) < len(e.Rec.Ops) {
+		n := *e.Rec
+		n.Ops = ops
+		e.Rec = &n
+	}
+}

@@ -148,7 +148,7 @@ func TestSend_peerDiesWhileIdle(t *testing.T) {
 		n := newMemNet()
 		a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
 		a.Send(b.peer, Foreground, kindText, []byte("x"))
-		synctest.Wait()
+		time.Sleep(5 * time.Second)
 		b.stop()
 		synctest.Wait()
 		// Nobody sent anything since: the broken connection alone must lead to the proof.
@@ -247,6 +247,61 @@ func TestSend_blackHoleBlocksNobody(t *testing.T) {
 		}
 		a.stop()
 		stop()
+	})
+}
+
+func TestSend_peerThatGreetsAndClosesIsNotDialledWithoutEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a := mem(t, n, hello("a"))
+		self, l := hello("b"), n.listen("b")
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				welcome(conn, self, time.Minute)
+				conn.Close()
+			}
+		})
+		a.Send(Peer{ID: self.ID, Boot: self.Boot, Addr: "b"}, Foreground, kindText, nil)
+		time.Sleep(10 * time.Second)
+		if d := n.dialled("b"); d < 5 || d > 20 {
+			t.Fatalf("%d dials in 10 s", d)
+		}
+		a.stop()
+		l.Close()
+		wg.Wait()
+	})
+}
+
+// A peer that reads slowly but steadily is not taken for dead, however much
+// waits for it.
+func TestSend_slowPeerIsNotDead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a := mem(t, n, hello("a"))
+		b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hello("b"))
+		b.Handle(kindOther, func(Hello, []byte) {
+			time.Sleep(300 * time.Millisecond)
+			b.record(func() { b.got = append(b.got, "x") })
+		})
+		b.start(t)
+		for range 100 {
+			if err := a.Send(b.peer, Foreground, kindOther, make([]byte, 32<<10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(40 * time.Second)
+		if got, rs := len(b.messages()), a.reasons(); got != 100 || len(rs) != 0 {
+			t.Fatalf("got %d, told %v", got, rs)
+		}
+		a.stop()
+		b.stop()
 	})
 }
 

@@ -31,15 +31,15 @@ type link struct {
 // goroutines have ended.
 func (l *link) run(ctx context.Context) error {
 	var (
-		stop   atomic.Bool
-		pinged atomic.Int64 // when the ping that is not answered was sent
-		ended  = make(chan error, 2)
+		stop  atomic.Bool
+		heard atomic.Bool // something came since the last ping was queued
+		ended = make(chan error, 2)
 	)
 	w := newWriter(l.conn, l.write)
 	go func() { ended <- w.run(l.out, &stop) }()
-	go func() { ended <- l.read(&pinged) }()
+	go func() { ended <- l.read(&heard) }()
 
-	err, running := l.supervise(ctx, &pinged, ended)
+	err, running := l.supervise(ctx, &heard, ended)
 	l.conn.Close()
 	stop.Store(true)
 	l.out.signal()
@@ -52,10 +52,10 @@ func (l *link) run(ctx context.Context) error {
 
 // supervise returns when the link must end, with how many of its goroutines
 // still run.
-func (l *link) supervise(ctx context.Context, pinged *atomic.Int64, ended <-chan error) (error, int) {
-	start := time.Now()
+func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan error) (error, int) {
 	tick := time.NewTicker(l.ping)
 	defer tick.Stop()
+	waiting := false // for the answer to a ping
 	pushes, quiet := l.out.count(), time.Duration(0)
 	for {
 		select {
@@ -65,26 +65,28 @@ func (l *link) supervise(ctx context.Context, pinged *atomic.Int64, ended <-chan
 			return err, 1
 		case <-tick.C:
 		}
-		now := time.Since(start) + 1
-		if sent := time.Duration(pinged.Load()); sent == 0 {
-			n := l.out.count()
-			if n != pushes || l.busy != nil && l.busy() {
-				quiet = 0
-			} else if quiet += l.ping; quiet >= l.idle && l.out.retire(n) {
-				return errIdle, 2
+		if waiting && !heard.Load() {
+			if sent := l.out.pingSent(); !sent.IsZero() && time.Since(sent) >= l.patience {
+				return errNoAnswer, 2
 			}
-			pinged.Store(int64(now))
-			if l.out.push(kindPing, nil, nil, true) == nil {
-				n++
-			}
-			pushes = n
-		} else if now-sent >= l.patience {
-			return errNoAnswer, 2
+			continue
 		}
+		n := l.out.count()
+		if n != pushes || l.busy != nil && l.busy() {
+			quiet = 0
+		} else if quiet += l.ping; quiet >= l.idle && l.out.retire(n) {
+			return errIdle, 2
+		}
+		heard.Store(false)
+		waiting = l.out.push(kindPing, nil, nil, true) == nil
+		if waiting {
+			n++
+		}
+		pushes = n
 	}
 }
 
-func (l *link) read(pinged *atomic.Int64) error {
+func (l *link) read(heard *atomic.Bool) error {
 	r := newFrameReader(l.conn, l.max)
 	for {
 		for {
@@ -95,8 +97,7 @@ func (l *link) read(pinged *atomic.Int64) error {
 			if !ok {
 				break
 			}
-			// Any frame proves that the other side lives.
-			pinged.Store(0)
+			heard.Store(true) // any frame proves that the other side lives
 			if kind == kindPing {
 				continue
 			}

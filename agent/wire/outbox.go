@@ -29,7 +29,19 @@ type outbox struct {
 	rest    []byte     // what flush could not write, ahead of buf
 	since   time.Time  // when the oldest frame in buf came, while offline
 	err     error      // what push answers; nil while it accepts
+	ping    pingState  // of the last ping pushed
+	pinged  time.Time  // when it had been written; zero before
 }
+
+// pingState says where a ping is. Only once it has left does its answer take
+// time that tells of the peer; what waits before it only tells of the load.
+type pingState uint8
+
+const (
+	pingNone pingState = iota
+	pingQueued
+	pingTaken
+)
 
 func newOutbox(limit int) *outbox {
 	return &outbox{limit: limit, wake: make(chan struct{}, 1)}
@@ -52,6 +64,9 @@ func (o *outbox) push(kind byte, head, body []byte, flush bool) error {
 	}
 	if o.offline && len(o.buf) == 0 {
 		o.since = time.Now()
+	}
+	if kind == kindPing {
+		o.ping, o.pinged = pingQueued, time.Time{}
 	}
 	o.buf = appendFrame(o.buf, kind, head, body)
 	o.pushes++
@@ -108,6 +123,9 @@ func (o *outbox) swapLocked() []byte {
 	b := o.buf
 	o.buf, o.spare = o.spare, nil
 	o.taken = b
+	if o.ping == pingQueued {
+		o.ping = pingTaken
+	}
 	return b
 }
 
@@ -119,6 +137,9 @@ func (o *outbox) giveBackLocked() {
 		b = nil
 	}
 	o.spare, o.taken = b[:0], nil
+	if o.ping == pingTaken {
+		o.ping, o.pinged = pingNone, time.Now()
+	}
 }
 
 // attach lets flush write by w, until detach.
@@ -224,10 +245,11 @@ func (o *outbox) retire(count uint64) bool {
 	return true
 }
 
-func (o *outbox) isRetired() bool {
+// pingSent returns when the last ping had been written; zero before that.
+func (o *outbox) pingSent() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.err == errRetired
+	return o.pinged
 }
 
 func (o *outbox) count() uint64 {

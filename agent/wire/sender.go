@@ -35,7 +35,7 @@ func (s *sender) run(ctx context.Context) {
 			backoff = min(2*backoff, o.BackoffMax)
 			continue
 		}
-		backoff = o.BackoffMin
+		up := time.Now()
 		s.out.expire(time.Now().Add(-o.QueueAge))
 		s.out.setOffline(false)
 		s.t.connected(hello, s.peer, s.lane)
@@ -47,6 +47,15 @@ func (s *sender) run(ctx context.Context) {
 		}
 		s.out.setOffline(true)
 		look = s.lost(err)
+		if time.Since(up) >= o.BackoffMax {
+			backoff = o.BackoffMin
+			continue
+		}
+		// One that greets and closes must not be dialled without end.
+		if !pause(ctx, backoff, nil) {
+			return
+		}
+		backoff = min(2*backoff, o.BackoffMax)
 	}
 }
 
@@ -65,7 +74,7 @@ func (s *sender) lost(err error) bool {
 }
 
 func closedByPeer(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) ||
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 

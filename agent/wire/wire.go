@@ -35,7 +35,8 @@ func (l Lane) String() string {
 }
 
 // Peer says whom a message is for. Two peers that differ in any field have
-// queues and connections of their own.
+// queues and connections of their own; one agent must know a peer by one address
+// at a time, since the peer reads each lane of an agent from one connection only.
 type Peer struct {
 	ID   member.ID
 	Boot member.Boot

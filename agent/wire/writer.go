@@ -9,7 +9,7 @@ import (
 
 // writeChunk bounds one write, so that its deadline asks for progress and not
 // for a whole queue within two seconds.
-const writeChunk = 256 << 10
+const writeChunk = 128 << 10
 
 // writer writes to one connection. Only who holds the frames taken from the
 // outbox may use it, so it needs no lock.

@@ -47,7 +47,7 @@ func (r *Reader) Err() error { return r.err }
 // Done returns the first error, or one that says that bytes are left over.
 func (r *Reader) Done() error {
 	if r.err == nil && len(r.buf) > 0 {
-		r.err = fmt.Errorf("%d bytes left over: %w", len(r.buf), ErrMalformed)
+		r.Fail(fmt.Errorf("%d bytes left over: %w", len(r.buf), ErrMalformed))
 	}
 	return r.err
 }

@@ -34,7 +34,7 @@ func ParseDuration(s string) (Duration, error) {
 	if err != nil || s[0] == '+' {
 		return 0, fmt.Errorf(`%q: %w: write numbers with the units ms, s, m or h, like "1h30m"`, s, ErrDuration)
 	}
-	if d < 0 {
+	if s[0] == '-' {
 		return 0, fmt.Errorf("%q: %w: it must not be negative", s, ErrDuration)
 	}
 	if Duration(d) > maxDuration {

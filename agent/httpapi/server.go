@@ -77,11 +77,12 @@ func New(o Options) *Server {
 // its goroutines have ended. It can be called once.
 func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		Handler:                      s,
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like any unknown path
+		ReadHeaderTimeout:            10 * time.Second,
+		IdleTimeout:                  2 * time.Minute,
+		MaxHeaderBytes:               64 << 10,
+		ErrorLog:                     s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {

@@ -31,6 +31,26 @@ func Changes(old, new Runtime) (reloadable, restart []string) {
 	return reloadable, restart
 }
 
+// Apply returns old with every option of new that a running agent can take
+// over, and nothing else of it.
+func Apply(old, new Runtime) Runtime {
+	out := old
+	var walk func(out, new reflect.Value)
+	walk = func(out, new reflect.Value) {
+		for i := range out.NumField() {
+			tag, tagged := out.Type().Field(i).Tag.Lookup("opt")
+			switch {
+			case !tagged:
+				walk(out.Field(i), new.Field(i))
+			case strings.HasSuffix(tag, ",reload"):
+				out.Field(i).Set(new.Field(i))
+			}
+		}
+	}
+	walk(reflect.ValueOf(&out).Elem(), reflect.ValueOf(new))
+	return out
+}
+
 func changedNames[T any](prefix string, old, new []T, name func(T) string) (out []string) {
 	seen := map[string]T{}
 	for _, v := range old {

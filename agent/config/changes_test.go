@@ -32,6 +32,25 @@ ports { http = 9700 }`))
 	}
 }
 
+func TestApply_takesOnlyWhatCanChange(t *testing.T) {
+	t.Parallel()
+	load := func(text string) Runtime {
+		return mustLoad(t, Options{Paths: []string{write(t, t.TempDir(), "a.hcl", text)}, Flags: []Setting{devFlag()}}).Runtime
+	}
+	old := load(`service "a" { port = 1 }`)
+	wanted := load("node_name = \"web2\"\nlog_level = \"debug\"\nservice \"b\" { port = 2 }\nsession {\n ttl = \"1h\"\n replicas = 0\n}")
+	applied := Apply(old, wanted)
+	if can, _ := Changes(applied, wanted); len(can) != 0 {
+		t.Errorf("not applied: %v", can)
+	}
+	if _, cannot := Changes(old, applied); len(cannot) != 0 {
+		t.Errorf("applied, but needs a restart: %v", cannot)
+	}
+	if old.Services[0].ID != "a" {
+		t.Error("the old configuration was changed")
+	}
+}
+
 func TestLoaded_effectiveIsCanonicalAndHidesKeys(t *testing.T) {
 	t.Parallel()
 	out := mustLoad(t, Options{Paths: []string{"testdata/full.hcl"}, Flags: []Setting{{"session.ttl", "90m", "-ttl"}}})

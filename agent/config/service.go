@@ -128,3 +128,27 @@ func isAddr(s string) bool {
 	_, err := netip.ParseAddr(s)
 	return err == nil
 }
+
+// ParseServices reads a file that holds service blocks and nothing else. The
+// error is of type Problems.
+func ParseServices(name string, text []byte) ([]Service, error) {
+	l, problems := decode(name, text)
+	for _, option := range sortedKeys(l.origins) {
+		if option != "service" && !strings.HasPrefix(option, "service.") {
+			problems = append(problems, Problem{At: l.origins[option], Option: option, Rule: "does not belong here: only service blocks do"})
+		}
+	}
+	c := &checker{origins: l.origins}
+	var out []Service
+	for _, id := range sortedKeys(l.file.Services) {
+		out = append(out, merge(defaultService(id), l.file.Services[id]).runtime(c, id))
+	}
+	if problems = append(problems, c.problems...); len(problems) > 0 {
+		problems.sort()
+		return nil, problems
+	}
+	if len(out) == 0 {
+		return nil, Problems{{At: Origin{Source: name}, Rule: "describes no service"}}
+	}
+	return out, nil
+}

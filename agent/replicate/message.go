@@ -213,8 +213,8 @@ type Answer struct {
 type Out struct {
 	Sends   []Send
 	Answers []Answer
-	Leader  []any       // control messages of package ring, for whoever leads
-	Table   *ring.Table // adopted in this step
+	Leader  []ring.Message // for whoever leads
+	Table   *ring.Table    // adopted in this step
 }
 
 // Reset empties o for the next step, keeping its memory.

@@ -86,6 +86,9 @@ func (n *Node) read(h ring.Slot, e *session.Entry, req *session.Request) *sessio
 	r := &session.Response{Status: session.OK, ID: e.Rec.ID, Version: e.Rec.Version(), Owner: n.self.Num, Stale: n.wakeup.alone}
 	if req.Touch || req.Kind == session.Touch {
 		n.touch(e)
+		if req.Kind == session.Touch && req.TTL > 0 {
+			n.store.Extend(e, e.Deadline+int64(req.TTL)) // the asker tells of later uses only so often
+		}
 	}
 	switch req.Kind {
 	case session.Get:

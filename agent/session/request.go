@@ -43,7 +43,7 @@ type Request struct {
 	// Value is Incr's addend as JSON number text ("1"), or Append's JSON value.
 	Value []byte
 
-	TTL       time.Duration // Create; 0: the agent's default
+	TTL       time.Duration // Create; 0: the agent's default. Touch: added to the deadline, for uses not told of
 	MaxAge    time.Duration // Create; 0: the agent's default
 	Group     string        // Create
 	Principal string        // Create
@@ -90,7 +90,7 @@ type Response struct {
 
 	ID      ID
 	Version Version
-	Record  *Record       // Get; only the living attributes count
+	Record  *Record       // Get and Create; only the living attributes count
 	Attr    *Attr         // GetAttr
 	Left    time.Duration // until it expires if nobody uses it
 	Age     time.Duration // since it was created

@@ -1,0 +1,276 @@
+package replicate
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/rondel-project/rondel/agent/internal/codec"
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// Link carries an engine's messages. Its methods never block, may drop, and are
+// called one at a time with the engine's lock held: they must not call back.
+type Link interface {
+	// Send sends a payload to one run of a member. The payload may be reused
+	// once it returns.
+	Send(to *ring.Member, bulk bool, payload []byte)
+	// ToLeader sends a control message to whoever leads.
+	ToLeader(m ring.Message)
+}
+
+// Options make an Engine.
+type Options struct {
+	Config
+	Link  Link
+	Clock func() Time // of this member; Mono must never fall
+	// OnTable, if set, is called for each newer table, in order.
+	OnTable func(*ring.Table)
+}
+
+const tickEvery = 25 * time.Millisecond
+
+// Engine runs a core: it gives it requests, messages, tables and time, one at
+// a time, and sends what it wants sent.
+type Engine struct {
+	log   hclog.Logger
+	link  Link
+	clock func() Time
+	onTab func(*ring.Table)
+
+	mu      sync.Mutex // guards all below but view
+	node    *Node
+	out     Out
+	buf     []byte
+	last    uint64
+	waiting map[uint64]chan *session.Response
+	view    atomic.Pointer[View]
+	tables  []*ring.Table // adopted, not yet told of
+	telling sync.Mutex    // held while telling, so that tables are told of in order
+	touches touchFilter
+}
+
+// NewEngine returns an engine that has no table yet. It owns no goroutine until
+// Run.
+func NewEngine(o Options, log hclog.Logger) *Engine {
+	e := &Engine{
+		log: log.Named("sessions"), link: o.Link, clock: o.Clock, onTab: o.OnTable,
+		node: NewNode(o.Config), waiting: map[uint64]chan *session.Response{},
+	}
+	e.touches.every = min(o.Defaults.TTL/20, 10*time.Second)
+	e.view.Store(newView(nil, e.node, time.Now()))
+	return e
+}
+
+// Run keeps the engine's time until ctx ends.
+func (e *Engine) Run(ctx context.Context) error {
+	t := time.NewTicker(tickEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			e.step(func(now Time, out *Out) { e.node.Tick(now, out) })
+		}
+	}
+}
+
+// step runs f under the lock and does what the core then wants.
+func (e *Engine) step(f func(now Time, out *Out)) {
+	e.mu.Lock()
+	e.out.Reset()
+	now := e.clock()
+	f(now, &e.out)
+	e.deliver(now)
+	tell := len(e.tables) > 0
+	e.mu.Unlock()
+	if tell {
+		e.tell()
+	}
+}
+
+func (e *Engine) deliver(now Time) {
+	var encoded Message
+	for i := range e.out.Sends {
+		s := &e.out.Sends[i]
+		m := e.node.t.Member(s.To.Num)
+		if m == nil || m.Boot != s.To.Boot {
+			continue
+		}
+		// A message to several copies is encoded once.
+		if s.Msg != encoded {
+			e.buf = binary.AppendUvarint(e.buf[:0], uint64(e.node.t.Epoch))
+			e.buf = binary.AppendUvarint(e.buf, uint64(e.node.self.Num))
+			e.buf = AppendMessage(e.buf, s.Msg, now.Mono)
+			encoded = s.Msg
+		}
+		e.link.Send(m, s.Bulk, e.buf)
+	}
+	if cap(e.buf) > 1<<20 {
+		e.buf = nil
+	}
+	for _, m := range e.out.Leader {
+		e.link.ToLeader(m)
+	}
+	for _, a := range e.out.Answers {
+		if ch := e.waiting[a.Handle]; ch != nil {
+			delete(e.waiting, a.Handle)
+			e.name(a.Resp)
+			ch <- a.Resp
+		}
+	}
+	if e.out.Table != nil {
+		e.view.Store(newView(e.view.Load(), e.node, time.Now()))
+		if e.onTab != nil {
+			e.tables = append(e.tables, e.out.Table)
+		}
+	}
+}
+
+// tell tells of new tables outside the engine's lock, so that who is told may
+// call the engine.
+func (e *Engine) tell() {
+	e.telling.Lock()
+	defer e.telling.Unlock()
+	e.mu.Lock()
+	tables := e.tables
+	e.tables = nil
+	e.mu.Unlock()
+	for _, t := range tables {
+		e.onTab(t)
+	}
+}
+
+// name fills in the names of owner and replicas.
+func (e *Engine) name(r *session.Response) {
+	if m := e.node.t.Member(r.Owner); m != nil {
+		r.OwnerName = m.Name
+	}
+	r.ReplicaNames = make([]string, 0, len(r.Replicas))
+	for _, num := range r.Replicas {
+		if m := e.node.t.Member(num); m != nil {
+			r.ReplicaNames = append(r.ReplicaNames, m.Name)
+		}
+	}
+}
+
+// answers are channels that one answer goes through at a time.
+var answers = sync.Pool{New: func() any { return make(chan *session.Response, 1) }}
+
+// Do runs one request, wherever the session's owner is, within
+// Params.OpBudget or until ctx ends; a write may then have happened.
+func (e *Engine) Do(ctx context.Context, req *session.Request) *session.Response {
+	ch := answers.Get().(chan *session.Response)
+	var handle uint64
+	e.step(func(now Time, out *Out) {
+		e.last++
+		handle = e.last
+		e.waiting[handle] = ch
+		e.node.Request(now, handle, req, out)
+	})
+	select {
+	case r := <-ch:
+		answers.Put(ch)
+		return r
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	_, pending := e.waiting[handle]
+	delete(e.waiting, handle)
+	e.mu.Unlock()
+	if !pending { // the answer came meanwhile
+		r := <-ch
+		answers.Put(ch)
+		return r
+	}
+	answers.Put(ch)
+	if req.Kind.Mutates() {
+		return unknownEnd()
+	}
+	return unavailable("gave_up", "the request was given up before the owner answered")
+}
+
+// Exists asks the session's owner whether there is one. known is false where it
+// could not be told before ctx ended.
+func (e *Engine) Exists(ctx context.Context, id session.ID) (exists, known bool) {
+	switch r := e.Do(ctx, &session.Request{Kind: session.Head, ID: id}); r.Status {
+	case session.OK:
+		return true, true
+	case session.NotFound:
+		return false, true
+	}
+	return false, false
+}
+
+// Touch notes that the session was used. It does not wait, and tells the owner
+// only so often; what that leaves out is added to the deadline.
+func (e *Engine) Touch(id session.ID) {
+	if !e.touches.due(id, time.Now()) {
+		return
+	}
+	e.step(func(now Time, out *Out) {
+		e.last++ // nobody waits for the answer
+		e.node.Request(now, e.last, &session.Request{Kind: session.Touch, ID: id, TTL: e.touches.every}, out)
+	})
+}
+
+// Receive takes a payload that another engine's link was given.
+func (e *Engine) Receive(from member.ID, boot member.Boot, payload []byte) error {
+	r := codec.NewReader(payload)
+	epoch, num := ring.Epoch(r.Uvarint()), member.Number(r.Uvarint())
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("replication frame: %w", err)
+	}
+	m, err := DecodeMessage(r.Fixed(r.Len()), e.clock().Mono)
+	if err != nil {
+		return err
+	}
+	e.step(func(now Time, out *Out) {
+		if known := e.node.t.Member(num); known != nil && known.Boot == boot && known.ID != from {
+			return // it says another's number
+		}
+		e.node.Receive(now, ring.Holder{Num: num, Boot: boot}, epoch, m, out)
+	})
+	return nil
+}
+
+// Control takes a message from the leader.
+func (e *Engine) Control(m ring.Message) {
+	e.step(func(now Time, out *Out) { e.node.Control(now, m, out) })
+}
+
+// Adopt takes a table that this agent's own Raft server has applied.
+func (e *Engine) Adopt(t *ring.Table) {
+	e.step(func(now Time, out *Out) { e.node.Adopt(now, t, out) })
+}
+
+// Alive takes the members that gossip sees alive.
+func (e *Engine) Alive(alive map[member.ID]member.Boot) {
+	e.step(func(now Time, out *Out) {
+		var hs []ring.Holder
+		for i := range e.node.t.Members {
+			if m := &e.node.t.Members[i]; alive[m.ID] == m.Boot {
+				hs = append(hs, m.Holder())
+			}
+		}
+		e.node.Alive(now, hs, out)
+	})
+}
+
+// PeerDown takes evidence that a member's address refused a connection or did
+// not answer.
+func (e *Engine) PeerDown(id member.ID, boot member.Boot, refused bool) {
+	e.step(func(now Time, out *Out) {
+		if m := e.node.t.ByID(id); m != nil && m.Boot == boot {
+			e.node.PeerDown(now, m.Num, refused, out)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package replicate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// Summary is one line of a listing of sessions: no contents.
+type Summary struct {
+	ID        session.ID
+	Size      int
+	Version   uint64
+	Group     string
+	Principal string
+}
+
+// Filter says which sessions to list; empty strings mean any.
+type Filter struct {
+	Prefix, Group, Principal, After string
+	Limit                           int
+}
+
+// Owned lists the living sessions of the slots that this member serves, sorted
+// by id.
+func (e *Engine) Owned(f Filter) []Summary {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.node
+	var out []Summary
+	now := e.clock().Mono
+	for h := range ring.Slot(ring.Slots) {
+		if n.effective(h) != n.self.Num || n.self.Num == 0 {
+			continue
+		}
+		n.store.Each(h, func(x *session.Entry) bool {
+			r := x.Rec
+			at, ends := x.Ends()
+			if r.Dead || ends && at <= now || !strings.HasPrefix(string(r.ID), f.Prefix) || string(r.ID) <= f.After && f.After != "" ||
+				f.Group != "" && r.Group != f.Group || f.Principal != "" && r.Principal != f.Principal {
+				return true
+			}
+			out = append(out, Summary{r.ID, r.Size(), r.Ver, r.Group, r.Principal})
+			return true
+		})
+	}
+	slices.SortFunc(out, func(a, b Summary) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	if f.Limit > 0 && len(out) > f.Limit {
+		out = out[:f.Limit]
+	}
+	return out
+}
+
+// Figures are what an engine tells of itself.
+type Figures struct {
+	Stats
+	Owned    int // living sessions in slots served here
+	Held     int // living sessions held, copies among them
+	Records  int // with tombstones
+	Bytes    int64
+	Open     int // slots served here
+	Closed   int // slots owned and not open yet
+	Filling  int // slots being filled at learners
+	Pending  int // writes under way
+	Detached bool
+	Leader   member.Number
+}
+
+// Figures returns the present figures.
+func (e *Engine) Figures() Figures {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.node
+	f := Figures{Stats: n.Stats, Filling: n.syncing, Pending: len(n.pending), Detached: n.detach.on}
+	f.Leader, _ = n.Leader()
+	f.Held, f.Records, f.Bytes = n.store.Total()
+	for h := range ring.Slot(ring.Slots) {
+		if !n.owns(h) {
+			continue
+		}
+		if n.open(h) {
+			f.Open++
+			f.Owned += n.store.Live(h)
+		} else {
+			f.Closed++
+		}
+	}
+	return f
+}

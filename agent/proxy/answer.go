@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// answer is a response of the proxy's own.
+type answer struct {
+	status    int
+	text      string
+	requestID []byte
+	location  []byte
+	cookie    []byte // a whole Set-Cookie line
+	close     bool
+	keepAlive bool // say so, to an HTTP/1.0 client
+	body      bool // false for HEAD
+}
+
+// appendAnswer adds the answer in one piece.
+func appendAnswer(dst []byte, a answer) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = strconv.AppendInt(dst, int64(a.status), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, http.StatusText(a.status)...)
+	dst = append(dst, "\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: "...)
+	dst = strconv.AppendInt(dst, int64(len(a.text)+1), 10)
+	dst = append(dst, "\r\n"...)
+	if len(a.requestID) > 0 {
+		dst = appendField(dst, "Rondel-Request-Id", a.requestID)
+	}
+	if len(a.location) > 0 {
+		dst = appendField(dst, "Location", a.location)
+	}
+	dst = append(dst, a.cookie...)
+	if a.status == http.StatusServiceUnavailable {
+		dst = append(dst, "Retry-After: 1\r\n"...)
+	}
+	switch {
+	case a.close:
+		dst = append(dst, "Connection: close\r\n"...)
+	case a.keepAlive:
+		dst = append(dst, "Connection: keep-alive\r\n"...)
+	}
+	dst = append(dst, "\r\n"...)
+	if !a.body {
+		return dst
+	}
+	dst = append(dst, a.text...)
+	return append(dst, '\n')
+}
+
+func appendField[T string | []byte](dst []byte, name string, value T) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}

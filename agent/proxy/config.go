@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Balance is the way in which a new client's instance is chosen.
+type Balance uint8
+
+// The ways to choose.
+const (
+	RoundRobin Balance = iota
+	WeightedRoundRobin
+	Random
+	LeastLoad
+	Hash
+)
+
+// HashOn is what Hash looks at.
+type HashOn uint8
+
+// The keys to hash. A request without the key goes round robin.
+const (
+	HashNothing HashOn = iota
+	HashHeader
+	HashQuery // the raw value of the first such parameter, not decoded
+	HashCookie
+	HashPath // the raw path, without the query
+	HashClientIP
+)
+
+// Follow says what a client does when its session's owner has changed.
+type Follow uint8
+
+// With FollowOwner it goes, once, to an instance on the new owner; with
+// FollowInstance it stays where it is.
+const (
+	FollowOwner Follow = iota
+	FollowInstance
+)
+
+// Secure says when the cookie carries the Secure attribute.
+type Secure uint8
+
+// SecureAuto sets it where the client came by https.
+const (
+	SecureAuto Secure = iota
+	SecureOn
+	SecureOff
+)
+
+// Sticky is a route's sticky block. With no Cookie the route has no sessions.
+type Sticky struct {
+	Cookie   string
+	Follow   Follow
+	SameSite string // "Lax", "Strict", "None", or "" for no such attribute
+	Secure   Secure
+}
+
+// Retry is a route's retry block.
+type Retry struct {
+	Attempts       int           // tries that got a connection; at least 1
+	Connect        bool          // go elsewhere when there is no connection
+	Idempotent     bool          // repeat what may be repeated
+	IdempotencyKey bool          // the application honours Idempotency-Key, which makes any method repeatable
+	Body           int           // how much of a body is kept to be sent again
+	Within         time.Duration // no try begins later than this
+}
+
+// Route says which requests go to which service, and how.
+type Route struct {
+	Name     string
+	Host     string // exact, "*.suffix", or "" for any; lower case, without port
+	Path     string // prefix of the raw path, whole segments; "" and "/" are any
+	Service  string
+	Balance  Balance
+	HashOn   HashOn
+	HashName string // of the header, parameter or cookie
+	Local    bool   // this machine's instances first, the others as backup
+	Redirect bool   // send clients to the instance instead of passing requests on
+	Sticky   Sticky
+	Retry    Retry
+}
+
+// Limits bound what is kept in memory for one message.
+type Limits struct {
+	RequestHead  int
+	ResponseHead int
+	IdlePerHost  int // idle connections kept for each instance
+}
+
+// Timeouts bound how long anybody is waited for.
+type Timeouts struct {
+	Header   time.Duration // a client's whole request head, from its first byte
+	Idle     time.Duration // a client between two requests
+	Body     time.Duration // a client's next piece of a body, to send or to take
+	Connect  time.Duration // an instance to accept
+	Response time.Duration // an instance's response head, after it has the whole request
+	Send     time.Duration // an instance to take the next piece of a body
+	Upstream time.Duration // an unused connection to an instance
+	Tunnel   time.Duration // both sides of an upgraded connection
+	Continue time.Duration // an instance's answer to an expectation
+	Drain    time.Duration // requests to end when the proxy stops
+}
+
+// Config is what can be reloaded, as plain values; it is never changed after
+// it was handed over.
+type Config struct {
+	Routes     []Route
+	Trusted    []netip.Prefix // proxies whose forwarded headers are believed
+	Upgrades   []string       // protocols passed on, lower case
+	SessionTTL time.Duration
+	Limits     Limits
+	Timeouts   Timeouts
+}
+
+// DefaultConfig returns the defaults, without any route.
+func DefaultConfig() Config {
+	return Config{
+		Upgrades:   []string{"websocket"},
+		SessionTTL: 30 * time.Minute,
+		Limits:     Limits{RequestHead: 64 << 10, ResponseHead: 256 << 10, IdlePerHost: 256},
+		Timeouts: Timeouts{
+			Header:   10 * time.Second,
+			Idle:     75 * time.Second,
+			Body:     60 * time.Second,
+			Connect:  time.Second,
+			Response: 60 * time.Second,
+			Send:     60 * time.Second,
+			Upstream: 30 * time.Second,
+			Tunnel:   time.Hour,
+			Continue: time.Second,
+			Drain:    30 * time.Second,
+		},
+	}
+}
+
+// DefaultRoute returns a route that sends everything to a service, with the
+// defaults of the contract.
+func DefaultRoute(service string) Route {
+	return Route{
+		Name:    service,
+		Path:    "/",
+		Service: service,
+		Sticky:  Sticky{Cookie: "RONDEL", SameSite: "Lax"},
+		Retry:   Retry{Attempts: 3, Connect: true, Idempotent: true, Body: 64 << 10, Within: 5 * time.Second},
+	}
+}

@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/http1"
+)
+
+const (
+	lingerFor   = 2 * time.Second
+	retainedOut = 32 << 10
+)
+
+// conn is one client connection. Its goroutine reads a request, has it
+// answered, and reads the next.
+type conn struct {
+	p    *Proxy
+	in   *http1.Conn
+	peer peer
+	req  http1.Request
+	out  []byte // what is being put together to be written, to either side
+	memo memo
+	x    exchange
+
+	mu   sync.Mutex  // guards the rest
+	idle bool        // waiting for a request
+	up   *http1.Conn // that the present request uses
+	dead bool        // aborted
+}
+
+func newConn(p *Proxy, nc net.Conn) *conn {
+	return &conn{p: p, in: http1.NewConn(nc, clientBuffer), peer: newPeer(nc), idle: true}
+}
+
+// serve answers requests until either side wants no more.
+func (c *conn) serve() {
+	linger := false
+	first := true
+	for {
+		snap := c.p.snap.Load()
+		wait := snap.cfg.Timeouts.Idle
+		if first {
+			wait = snap.cfg.Timeouts.Header
+		}
+		c.in.ReadWithin(time.Now(), wait)
+		head, err := c.in.ReadHead(http1.Limits{Head: snap.cfg.Limits.RequestHead, Time: snap.cfg.Timeouts.Header})
+		c.busy()
+		if err == nil {
+			err = c.req.Parse(head)
+		}
+		if err != nil {
+			linger = c.refuse(err, &snap.cfg)
+			break
+		}
+		c.x.begin(c)
+		if keep := c.x.serve(); !keep {
+			linger = true
+			break
+		}
+		first = false
+		if cap(c.out) > retainedOut {
+			c.out = nil
+		}
+		if !c.rest() {
+			break
+		}
+	}
+	if linger {
+		c.linger()
+	}
+	c.in.Close()
+}
+
+// refuse answers a request that could not be read, unless the client just
+// left. It reports whether anything was answered.
+func (c *conn) refuse(err error, cfg *Config) bool {
+	var bad *http1.Error
+	status, reason := 0, ""
+	switch {
+	case errors.As(err, &bad):
+		status, reason = bad.Status, bad.Reason
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() > 0:
+		status, reason = 408, "the request head took too long"
+	default:
+		return false
+	}
+	c.p.log.Debug("request refused", "addr", c.in.RemoteAddr(), "status", status,
+		"limit", cfg.Limits.RequestHead, "error", reason)
+	c.in.WriteWithin(time.Now(), cfg.Timeouts.Body)
+	_, err = c.in.Write(appendAnswer(nil, answer{status: status, text: reason, close: true, body: true}))
+	return err == nil
+}
+
+// linger reads on for a while after the last answer: closing with unread bytes
+// would reset the connection, and the client might never see that answer.
+func (c *conn) linger() {
+	if c.in.CloseWrite() != nil {
+		return
+	}
+	c.in.SetReadDeadline(time.Now().Add(lingerFor))
+	c.in.Release()
+	for {
+		c.in.Discard(c.in.Buffered())
+		if c.in.Fill() != nil {
+			return
+		}
+	}
+}
+
+// busy notes that a request has come.
+func (c *conn) busy() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = false
+	if c.p.draining.Load() {
+		c.in.Resume() // endIfIdle may have come a moment too late
+	}
+}
+
+// rest notes that the connection waits for the next request, and reports
+// whether it may.
+func (c *conn) rest() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = true
+	return !c.dead && !c.p.draining.Load()
+}
+
+// endIfIdle makes a connection that waits for a request end.
+func (c *conn) endIfIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle {
+		c.in.Interrupt()
+	}
+}
+
+// use notes the connection to an instance, so that abort can end it too. It
+// reports false when the client connection was aborted meanwhile.
+func (c *conn) use(up *http1.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.up = up
+	return !c.dead
+}
+
+// abort ends the connection and what it waits for.
+func (c *conn) abort() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead = true
+	c.in.Close()
+	if c.up != nil {
+		c.up.Close()
+	}
+}
+
+// gone reports whether an error means that the other side is no longer there,
+// as opposed to slow.
+func gone(err error) bool {
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.ErrShortBuffer)
+}

@@ -1,0 +1,79 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/rondel-project/rondel/agent/http1"
+)
+
+// tagLen is the length of an instance's tag in the cookie.
+const tagLen = 11
+
+// cookieValue returns the first value of a cookie in the request, or nil.
+func cookieValue(q *http1.Request, name string) []byte {
+	for i := range q.Fields.Fields {
+		f := &q.Fields.Fields[i]
+		if f.Known != http1.Cookie {
+			continue
+		}
+		for rest := f.Value; len(rest) > 0; {
+			var one []byte
+			one, rest, _ = bytes.Cut(rest, []byte{';'})
+			for len(one) > 0 && (one[0] == ' ' || one[0] == '\t') {
+				one = one[1:]
+			}
+			if len(one) > len(name) && one[len(name)] == '=' && string(one[:len(name)]) == name {
+				return bytes.TrimRight(one[len(name)+1:], " \t")
+			}
+		}
+	}
+	return nil
+}
+
+// splitCookie takes a cookie's value apart. Either part may be missing; what
+// they are worth is checked elsewhere.
+func splitCookie(v []byte) (id, tag []byte) {
+	if len(v) > 512 {
+		return nil, nil
+	}
+	i := bytes.LastIndexByte(v, '.')
+	if i < 0 {
+		return v, nil
+	}
+	if len(v)-i-1 == tagLen {
+		tag = v[i+1:]
+	}
+	return v[:i], tag
+}
+
+// appendCookie adds the Set-Cookie line that binds a client.
+func appendCookie(dst []byte, s *Sticky, id, tag string, https bool) []byte {
+	dst = append(dst, "Set-Cookie: "...)
+	dst = append(dst, s.Cookie...)
+	dst = append(dst, '=')
+	dst = append(dst, id...)
+	dst = append(dst, '.')
+	dst = append(dst, tag...)
+	return appendAttributes(dst, s, https)
+}
+
+// appendExpired adds the Set-Cookie line that takes the cookie away.
+func appendExpired(dst []byte, s *Sticky, https bool) []byte {
+	dst = append(dst, "Set-Cookie: "...)
+	dst = append(dst, s.Cookie...)
+	dst = append(dst, "=; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT"...)
+	return appendAttributes(dst, s, https)
+}
+
+func appendAttributes(dst []byte, s *Sticky, https bool) []byte {
+	dst = append(dst, "; Path=/; HttpOnly"...)
+	if s.SameSite != "" {
+		dst = append(dst, "; SameSite="...)
+		dst = append(dst, s.SameSite...)
+	}
+	// Browsers refuse SameSite=None without Secure.
+	if s.Secure == SecureOn || s.Secure == SecureAuto && https || s.SameSite == "None" {
+		dst = append(dst, "; Secure"...)
+	}
+	return append(dst, "\r\n"...)
+}

@@ -1,0 +1,31 @@
+// Package proxy is the data path of HTTP: it takes requests from clients,
+// finds each one's route, session and instance, passes it there, and passes
+// the answer back.
+//
+// It owns client connections, the connections to instances, and the counters
+// that both give rise to. It decides from memory only: routes and instances
+// are one immutable snapshot behind an atomic pointer, replaced when either
+// changes; turns and counters are atomic; no lock is shared by all requests.
+// The one question it asks while a client waits is whether an old session id
+// still names anything, for at most 100 ms.
+//
+// What it promises:
+//
+//   - A client keeps its instance while that is healthy. When it is gone the
+//     request goes to another, on the session's owner first, then on its
+//     successors, then anywhere, and the same answer carries the one cookie
+//     that says so. Where a client goes without a usable tag is computed from
+//     its session id, so parallel requests of one client agree.
+//   - Round robin is exactly even over new clients.
+//   - A request that provably did not reach an instance is tried elsewhere
+//     whatever its method; any other only when it may be repeated, its whole
+//     body can be, and no byte of an answer has left.
+//   - What leaves is what came in, byte for byte, except for what RFC 9110
+//     makes a proxy change and the headers of the contract. Request trailers
+//     are checked and dropped, response trailers pass.
+//   - A client's hanging up ends the request at the instance and counts
+//     against nobody.
+//
+// What it does not do: it checks no health, keeps no session and knows no
+// member but by id. See the contract for the headers and cookies it speaks.
+package proxy

@@ -1,0 +1,340 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/http1"
+)
+
+// freshEnough is how long a connection may have rested to carry a request that
+// must not be sent twice: the longer it rests, the likelier that its other
+// side is closing it just now.
+const freshEnough = time.Second
+
+// outcome is how one try ended.
+type outcome uint8
+
+const (
+	answered outcome = iota // x.resp is a final response, or a 101
+	failed                  // the instance broke off, or spoke nonsense
+	timedOut                // the instance did not answer in time
+	hungUp                  // the client is gone
+	refused                 // the client's body is not acceptable; x.side says why
+)
+
+// exchange is one client request with all tries to have it answered. It is
+// used again for the next request of its connection.
+type exchange struct {
+	c     *conn
+	p     *Proxy
+	q     *http1.Request
+	snap  *snapshot
+	rt    *route
+	began time.Time
+
+	choose chooser
+	origin origin
+	reqID  [32]byte
+	id     string // of the session, as the application gets it
+	minted string // the member that id was made for, when it was made here
+	sent   bool   // an instance may have seen id
+
+	try
+	body    http1.Body
+	replay  []byte
+	lost    bool // more of the body is gone than replay holds
+	told    bool // something of an answer has left
+	hundred bool // a 100 has left
+	tries   int
+	resp    http1.Response
+}
+
+// try is what belongs to one instance alone.
+type try struct {
+	inst      *instance
+	up        *http1.Conn
+	reused    bool // up carried a request before
+	expects   bool // the body waits for a 100
+	touched   bool // bytes of the request may have been received
+	heard     bool // bytes of a response have
+	malformed bool // and made no sense
+	stale     bool // up had been closed while it rested: ask again over a new one
+	side      *side
+}
+
+// begin takes over the request that c has read.
+func (x *exchange) begin(c *conn) {
+	replay, tried, resp := x.replay[:0], x.choose.tried[:0], x.resp
+	if cap(replay) > clientBuffer {
+		replay = nil
+	}
+	clear(tried[:cap(tried)])
+	snap := c.p.snap.Load()
+	*x = exchange{c: c, p: c.p, q: &c.req, snap: snap, began: time.Now(), replay: replay, resp: resp}
+	x.choose.tried = tried
+	x.body.Begin(x.q.Framing, x.q.Length, false, nil)
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	hex.Encode(x.reqID[:], id[:])
+}
+
+// serve answers the request and reports whether the client connection can
+// carry another.
+func (x *exchange) serve() (keep bool) {
+	x.rt = x.snap.match(x.q.Host, x.q.Path)
+	if x.rt == nil {
+		return x.answer(http.StatusNotFound, "no route for this host and path")
+	}
+	x.origin = x.c.peer.origin(x.q, x.snap.cfg.Trusted)
+	x.choose.picker.now, x.choose.position = x.began, x.p.position.Load()
+	x.choose.snap, x.choose.rt, x.choose.sess, x.choose.first = x.snap, x.rt, x.p.sessions, true
+	x.claim()
+	if x.rt.Balance == Hash {
+		x.choose.hashKey = x.hashKey()
+	}
+	if x.rt.Redirect {
+		return x.redirect()
+	}
+	for x.connect() {
+		x.identify()
+		switch x.once() {
+		case answered:
+			return x.relay()
+		case hungUp:
+			x.release(false)
+			x.p.log.Debug("client closed the request", "addr", x.c.in.RemoteAddr(), "status", 499)
+			return false
+		case refused:
+			bad := x.side.refusal()
+			x.release(false)
+			return x.answer(bad.Status, bad.Reason)
+		case timedOut:
+			x.inst.failures.Add(1)
+			x.release(false)
+			return x.answer(http.StatusGatewayTimeout, "the instance did not answer in time")
+		case failed:
+			again := x.again()
+			x.release(false)
+			if !again {
+				return x.answer(http.StatusBadGateway, "the instance broke off its answer")
+			}
+		}
+	}
+	return x.answer(http.StatusServiceUnavailable, "no instance is available")
+}
+
+// claim reads the cookie, and replaces an id that names nothing any more.
+func (x *exchange) claim() {
+	x.choose.claim = claim{}
+	if x.rt.Sticky.Cookie == "" || x.p.sessions == nil {
+		return
+	}
+	cl := x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
+	if cl.standing == known && x.p.exists.gone(x.p.sessions, &cl, x.snap.cfg.SessionTTL, x.began) {
+		cl.standing, cl.id = wanted, ""
+	}
+	if cl.standing == known {
+		x.id = cl.id
+		x.p.sessions.Touch(cl.id)
+	}
+	x.choose.claim = cl
+}
+
+// identify makes an id for a client that needs one, in a slot of the chosen
+// instance's member. As long as no instance has seen it, it is made anew when
+// the choice changes.
+func (x *exchange) identify() {
+	if x.choose.claim.standing != wanted || x.inst.tag == "" || x.sent || x.id != "" && x.minted == string(x.inst.Member) {
+		return
+	}
+	id, ok := x.p.sessions.Mint(x.inst.Member)
+	if !ok {
+		id = ""
+	}
+	x.id, x.minted = id, string(x.inst.Member)
+}
+
+// connect gets a connection to an instance: the one that is to be asked again,
+// or the next one that there is. It fails when none is left or time is up.
+func (x *exchange) connect() bool {
+	var inst *instance
+	if x.stale {
+		inst = x.inst
+	}
+	x.try = try{}
+	for dialed := 0; ; dialed++ {
+		now := time.Now()
+		if dialed > 0 && !x.rt.Retry.Connect || (dialed > 0 || x.tries > 0) && now.Sub(x.began) > x.rt.Retry.Within {
+			return false
+		}
+		fresh := inst != nil // a stale connection was found: no second one from the pool
+		if inst == nil {
+			x.choose.picker.now = now
+			if inst = x.choose.next(); inst == nil {
+				return false
+			}
+		}
+		rested := freshEnough
+		if x.repeatable() {
+			rested = x.snap.cfg.Timeouts.Upstream
+		}
+		if !fresh {
+			x.up = inst.pool.Get(now, rested)
+		}
+		x.reused = x.up != nil
+		if x.up == nil {
+			up, err := inst.pool.Dial()
+			if err != nil {
+				inst.failed(time.Now())
+				x.p.log.Debug("instance cannot be reached", "instance", inst.ID, "addr", inst.Addr, "error", err)
+				inst = nil
+				continue
+			}
+			x.up = up
+		}
+		x.inst = inst
+		x.tries++
+		inst.requests.Add(1)
+		inst.inFlight.Add(1)
+		if !x.c.use(x.up) {
+			x.up.Close()
+		}
+		return true
+	}
+}
+
+// release ends the try: the connection rests for the next request if it may,
+// and is closed otherwise.
+func (x *exchange) release(reuse bool) {
+	if x.side != nil {
+		clean := x.side.end(x)
+		reuse = reuse && clean
+		x.side = nil
+	}
+	x.c.use(nil)
+	if reuse && x.body.Done() {
+		x.inst.pool.Put(x.up, time.Now())
+	} else {
+		x.up.Close()
+	}
+	x.up = nil
+	x.inst.inFlight.Add(-1)
+}
+
+// repeatable reports whether the request may reach an instance twice.
+func (x *exchange) repeatable() bool {
+	return x.q.Idempotent() || x.rt.Retry.IdempotencyKey && hasField(x.q, "idempotency-key")
+}
+
+// again decides, after a failed try, whether there is another one. It leaves
+// x.inst set if the same instance is to be asked over a new connection.
+func (x *exchange) again() bool {
+	inst := x.inst
+	stale := x.reused && !x.heard
+	if !stale {
+		inst.failures.Add(1)
+	}
+	x.p.log.Debug("try failed", "instance", inst.ID, "addr", inst.Addr, "attempt", x.tries, "stale", stale)
+	switch {
+	case x.told || x.lost || x.malformed:
+		return false
+	case !x.touched: // nothing of the request reached anybody
+	case !x.repeatable():
+		return false
+	case !stale && !x.rt.Retry.Idempotent:
+		return false
+	}
+	if x.tries >= x.rt.Retry.Attempts && !stale {
+		return false
+	}
+	x.stale = stale
+	return true
+}
+
+// once sends the request to the connected instance and waits for the head of
+// its response.
+func (x *exchange) once() outcome {
+	c := x.c
+	x.expects = x.q.Expect && !x.hundred && len(x.replay) == 0
+	out := x.appendRequest(c.out[:0])
+	out = append(out, x.replay...)
+	var bad *http1.Error
+	if !x.body.Done() && !x.expects && c.in.Buffered() > 0 {
+		piece, _, err := x.body.Next(c.in, nil)
+		if err != nil {
+			errors.As(err, &bad)
+			x.side = refusedSide(bad)
+			return refused
+		}
+		x.record(piece)
+		out = append(out, piece...)
+	}
+	c.out = out
+	now := time.Now()
+	x.up.WriteWithin(now, x.snap.cfg.Timeouts.Send)
+	n, err := x.up.Write(out)
+	x.touched = n > 0 || err == nil
+	x.sent = x.sent || x.touched
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return timedOut
+		}
+		// An answer may have come before the instance closed.
+		return x.await(now)
+	}
+	if !x.body.Done() && !x.expects {
+		x.side = startSide(x, true)
+	}
+	return x.await(now)
+}
+
+// record keeps what was taken of the body, to send it again.
+func (x *exchange) record(piece []byte) {
+	if x.lost || len(x.replay)+len(piece) > x.rt.Retry.Body {
+		x.lost, x.replay = true, x.replay[:0]
+		return
+	}
+	x.replay = append(x.replay, piece...)
+}
+
+// answer sends a response of the proxy's own.
+func (x *exchange) answer(status int, text string) (keep bool) {
+	keep = !x.q.Close && x.body.Done() && !x.p.draining.Load()
+	return x.say(answer{status: status, text: text, requestID: x.reqID[:], close: !keep}) && keep
+}
+
+// say writes an answer and reports whether that worked.
+func (x *exchange) say(a answer) bool {
+	a.keepAlive = !a.close && x.q.Minor == 0
+	a.body = string(x.q.Method) != "HEAD"
+	x.c.out = appendAnswer(x.c.out[:0], a)
+	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
+	_, err := x.c.in.Write(x.c.out)
+	return err == nil
+}
+
+// redirect sends the client to an instance.
+func (x *exchange) redirect() (keep bool) {
+	inst := x.choose.next()
+	if inst == nil {
+		return x.answer(http.StatusServiceUnavailable, "no instance is available")
+	}
+	x.inst = inst
+	x.identify()
+	location := append([]byte("http://"+inst.Addr), x.q.Target...)
+	if len(x.q.Target) == 1 && x.q.Target[0] == '*' {
+		location = location[:len(location)-1]
+	}
+	keep = !x.q.Close && x.body.Done() && !x.p.draining.Load()
+	return x.say(answer{
+		status: http.StatusTemporaryRedirect, text: "the instance answers itself", requestID: x.reqID[:],
+		location: location, cookie: x.appendBinding(nil, nil), close: !keep,
+	}) && keep
+}

@@ -1,0 +1,340 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rondel-project/rondel/agent/member"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSessions issues ids "<version>~<slot>~<age>~<random>" and answers what the test says.
+type fakeSessions struct {
+	mu         sync.Mutex
+	owners     map[uint16]member.ID
+	successors []member.ID
+	settled    time.Duration
+	age        time.Duration // of ids that are minted
+	dead       map[string]bool
+	mute       bool // Exists cannot say
+	noTable    bool
+	asked      int
+	touched    int
+	minted     int
+}
+
+func newSessions() *fakeSessions {
+	return &fakeSessions{owners: map[uint16]member.ID{1: "m1", 2: "m2", 3: "m3", 4: "m4"}, dead: map[string]bool{}}
+}
+
+func (s *fakeSessions) Mint(m member.ID) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noTable {
+		return "", false
+	}
+	s.minted++
+	slot := uint16(1)
+	for n, o := range s.owners {
+		if o == m {
+			slot = n
+		}
+	}
+	return fmt.Sprintf("v1~%d~%d~%s", slot, time.Now().Add(-s.age).Unix(), rand.Text()), true
+}
+
+func (s *fakeSessions) Parse(id string) (uint16, time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := strings.Split(id, "~")
+	if len(p) != 4 || p[0] != "v1" && p[0] != "v9" {
+		return 0, time.Time{}, ErrForeign
+	}
+	if p[0] == "v9" || s.noTable {
+		return 0, time.Time{}, ErrUnknownKey
+	}
+	var slot uint16
+	var at int64
+	fmt.Sscan(p[1], &slot)
+	fmt.Sscan(p[2], &at)
+	return slot, time.Unix(at, 0), nil
+}
+
+func (s *fakeSessions) Locate(slot uint16) (member.ID, []member.ID, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owners[slot], s.successors, s.settled
+}
+
+func (s *fakeSessions) Exists(ctx context.Context, id string) (bool, bool) {
+	s.mu.Lock()
+	mute := s.mute
+	s.asked++
+	dead := s.dead[id]
+	s.mu.Unlock()
+	if mute {
+		<-ctx.Done()
+		return false, false
+	}
+	return !dead, true
+}
+
+func (s *fakeSessions) Touch(string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.touched++
+}
+
+func (s *fakeSessions) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// app is an instance: a listener with a handler per connection.
+type app struct {
+	name string
+	ln   net.Listener
+	mu   sync.Mutex
+	open map[net.Conn]bool
+	seen int // connections accepted
+	wg   sync.WaitGroup
+}
+
+func startApp(t testing.TB, name string, handle func(net.Conn)) *app {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{name: name, ln: ln, open: map[net.Conn]bool{}}
+	a.wg.Go(func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			a.mu.Lock()
+			a.open[nc] = true
+			a.seen++
+			a.mu.Unlock()
+			a.wg.Go(func() {
+				defer func() {
+					nc.Close()
+					a.mu.Lock()
+					delete(a.open, nc)
+					a.mu.Unlock()
+				}()
+				handle(nc)
+			})
+		}
+	})
+	t.Cleanup(a.kill)
+	return a
+}
+
+func (a *app) kill() {
+	a.ln.Close()
+	a.mu.Lock()
+	for c := range a.open {
+		c.Close()
+	}
+	a.mu.Unlock()
+	a.wg.Wait()
+}
+
+func (a *app) conns() (open, seen int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.open), a.seen
+}
+
+func (a *app) addr() string { return a.ln.Addr().String() }
+
+// echo answers every request with its own name, and the request's session id
+// and body length.
+func echo(name string) func(net.Conn) {
+	return func(nc net.Conn) {
+		r := bufio.NewReader(nc)
+		for {
+			q, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			b, err := io.ReadAll(q.Body)
+			if err != nil {
+				return
+			}
+			body := fmt.Sprintf("%s %s %s %d", name, q.URL.RequestURI(), q.Header.Get("Rondel-Session"), len(b))
+			fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		}
+	}
+}
+
+// script answers the n-th request head on all connections with the n-th
+// reply, the last one over and over, and tells what it received. Bodies are
+// not read apart: a request's bytes are what came before the reply.
+func raw(got chan<- string, reply string) func(net.Conn) {
+	return func(nc net.Conn) {
+		buf := make([]byte, 1<<20)
+		for {
+			n := 0
+			for !strings.Contains(string(buf[:n]), "\r\n\r\n") {
+				m, err := nc.Read(buf[n:])
+				if err != nil {
+					return
+				}
+				n += m
+			}
+			if got != nil {
+				got <- string(buf[:n])
+			}
+			if _, err := io.WriteString(nc, reply); err != nil {
+				return
+			}
+		}
+	}
+}
+
+type rig struct {
+	*Proxy
+	addr string
+	sess *fakeSessions
+	stop func() error
+}
+
+type setup struct {
+	cfg      Config
+	sess     *fakeSessions
+	position int
+	apps     []Instance
+}
+
+func instanceOf(a *app, m member.ID) Instance {
+	return Instance{Service: "shop", ID: a.name, Member: m, Addr: a.addr(), Weight: 100, Health: Passing}
+}
+
+func startRig(t testing.TB, s setup) *rig {
+	t.Helper()
+	if s.cfg.Routes == nil {
+		cfg := DefaultConfig()
+		cfg.Routes = []Route{DefaultRoute("shop")}
+		if s.cfg.Timeouts != (Timeouts{}) {
+			cfg.Timeouts = s.cfg.Timeouts
+		}
+		s.cfg = cfg
+	}
+	if s.sess == nil {
+		s.sess = newSessions()
+	}
+	p, err := New(Options{Config: s.cfg, Sessions: s.sess, TagKey: []byte("secret"), Position: s.position})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetInstances(s.apps)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx, ln) }()
+	r := &rig{Proxy: p, addr: ln.Addr().String(), sess: s.sess}
+	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() {
+		p.Close()
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// send writes raw bytes on a new connection and returns a reader of the answers.
+func (r *rig) send(t testing.TB, text string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	nc, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(nc, text); err != nil {
+		t.Fatal(err)
+	}
+	return nc, bufio.NewReader(nc)
+}
+
+func read(t testing.TB, r *bufio.Reader, method string) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("read response: %v", err)
+	}
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("read body: %v", err)
+	}
+	return resp, string(b)
+}
+
+// get asks once, with a cookie if there is one, and returns the answering
+// app's name, the cookie to use next, and whether it was set.
+func (r *rig) get(t testing.TB, cookie string) (name, next string, set bool) {
+	t.Helper()
+	resp, body := r.request(t, "/", cookie)
+	if resp.StatusCode != 200 {
+		t.Fatalf("status %d: %s", resp.StatusCode, body)
+	}
+	next = cookie
+	if c := resp.Header.Values("Set-Cookie"); len(c) == 1 {
+		v, _, _ := strings.Cut(c[0], ";")
+		next, set = v, true
+	} else if len(c) > 1 {
+		t.Fatalf("several cookies: %q", c)
+	}
+	name, _, _ = strings.Cut(body, " ")
+	return name, next, set
+}
+
+func (r *rig) request(t testing.TB, path, cookie string) (*http.Response, string) {
+	t.Helper()
+	if cookie != "" {
+		cookie = "Cookie: " + cookie + "\r\n"
+	}
+	nc, br := r.send(t, "GET "+path+" HTTP/1.1\r\nHost: x\r\n"+cookie+"\r\n")
+	defer nc.Close()
+	return read(t, br, "GET")
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(5 * time.Second)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+func flip(s string, i int) string {
+	b := []byte(s)
+	b[i] ^= 1
+	return string(b)
+}
+

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/rondel-project/rondel/agent/http1"
+	"github.com/rondel-project/rondel/agent/member"
+)
+
+// Health is what the checks say of an instance. Only Critical keeps traffic away.
+type Health uint8
+
+// The results of checks; an instance is Critical until a check says otherwise.
+const (
+	Critical Health = iota
+	Warning
+	Passing
+)
+
+// Instance is one running copy of a service, as the catalog has it.
+type Instance struct {
+	Service     string
+	ID          string // unique on its member
+	Member      member.ID
+	Addr        string // host:port
+	Weight      int    // 0: no new clients
+	Backup      bool
+	Health      Health
+	Maintenance bool    // no traffic at all
+	Draining    bool    // no new clients
+	Local       bool    // on this agent's machine
+	Load        float64 // requests in flight there that others sent, as far as known
+}
+
+// usable reports whether clients that are bound to it may still go there.
+func (i *Instance) usable() bool { return i.Health != Critical && !i.Maintenance }
+
+// open reports whether new clients may go there.
+func (i *Instance) open() bool { return i.usable() && !i.Draining && i.Weight > 0 }
+
+// Counters is what this proxy has sent to one instance.
+type Counters struct {
+	Service     string
+	ID          string
+	Member      member.ID
+	InFlight    int64 // requests, streams and tunnels now
+	Requests    uint64
+	NewSessions uint64
+	Failures    uint64 // failed connects, reads and writes; never a client's own doing
+}
+
+// key names an instance across snapshots. Another address is another instance.
+type key struct {
+	service string
+	member  member.ID
+	id      string
+	addr    string
+}
+
+// backend is an instance as it lives on from snapshot to snapshot: its
+// connections and counters.
+type backend struct {
+	key  key
+	hash uint64 // for rendezvous hashing, the same on every agent
+	pool *http1.Pool
+
+	suspect  atomic.Int64 // unix nanoseconds until which it is avoided, after a failed connect
+	inFlight atomic.Int64
+	requests atomic.Uint64
+	fresh    atomic.Uint64
+	failures atomic.Uint64
+}
+
+func newBackend(k key, lim Limits, connect time.Duration) *backend {
+	d := &net.Dialer{Timeout: connect}
+	return &backend{
+		key:  k,
+		hash: xxhash.Sum64String(string(k.member) + "\x00" + k.id),
+		pool: http1.NewPool(http1.PoolOptions{
+			Dial:    func() (net.Conn, error) { return d.Dial("tcp", k.addr) },
+			Buffer:  upstreamBuffer,
+			MaxIdle: lim.IdlePerHost,
+		}),
+	}
+}
+
+func (b *backend) counters() Counters {
+	return Counters{
+		Service: b.key.service, ID: b.key.id, Member: b.key.member,
+		InFlight: b.inFlight.Load(), Requests: b.requests.Load(),
+		NewSessions: b.fresh.Load(), Failures: b.failures.Load(),
+	}
+}
+
+// failed notes a connection that could not be made: for a second others are
+// asked first, so that not each request pays for finding out.
+func (b *backend) failed(now time.Time) {
+	b.failures.Add(1)
+	b.suspect.Store(now.Add(suspicion).UnixNano())
+}
+
+func (b *backend) suspected(now time.Time) bool {
+	until := b.suspect.Load()
+	return until != 0 && until > now.UnixNano()
+}
+
+// instance is a backend with what one snapshot knows about it.
+type instance struct {
+	*backend
+	Instance
+	tag string // in the cookie; empty without a tag key
+}
+
+// tagFor is a keyed hash over the names of an instance, cut to 11 characters:
+// the same on all agents, telling nothing to who lacks the key.
+func tagFor(tagKey []byte, m member.ID, id string) string {
+	if len(tagKey) == 0 {
+		return ""
+	}
+	h := hmac.New(sha256.New, tagKey)
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(m)))
+	h.Write(n[:])
+	h.Write([]byte(m))
+	h.Write([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:8])
+}

@@ -1,0 +1,330 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+const (
+	suspicion      = time.Second
+	sweepEvery     = time.Second
+	clientBuffer   = 8 << 10
+	upstreamBuffer = 16 << 10
+	bigBuffer      = 64 << 10
+)
+
+// Options are what a proxy is made of.
+type Options struct {
+	Config   Config
+	Sessions Sessions // nil: no sessions, no cookies
+	TagKey   []byte   // see SetTagKey
+	Position int      // see SetPosition
+	Log      hclog.Logger
+}
+
+// Proxy passes HTTP requests to instances. Its methods may be called from any
+// goroutine.
+type Proxy struct {
+	log      hclog.Logger
+	sessions Sessions
+	exists   *existence
+	buffers  sync.Pool // of *[]byte, bigBuffer long
+
+	snap     atomic.Pointer[snapshot]
+	position atomic.Uint64
+	draining atomic.Bool
+
+	mu       sync.Mutex // guards what snapshots are built from, and retired
+	cfg      Config
+	input    []Instance
+	tagKey   []byte
+	backends map[key]*backend
+	turns    map[string]*turn
+	retired  Totals // of instances that are gone
+
+	connMu sync.Mutex // guards conns; taken when a connection comes or goes
+	conns  map[*conn]struct{}
+	wg     sync.WaitGroup // one per connection
+}
+
+// New returns a proxy that has no instances yet. It starts nothing.
+func New(opt Options) (*Proxy, error) {
+	if err := opt.Config.Validate(); err != nil {
+		return nil, err
+	}
+	log := opt.Log
+	if log == nil {
+		log = hclog.NewNullLogger()
+	}
+	p := &Proxy{
+		log:      log.Named("proxy"),
+		sessions: opt.Sessions,
+		exists:   newExistence(),
+		cfg:      opt.Config,
+		tagKey:   opt.TagKey,
+		backends: map[key]*backend{},
+		turns:    map[string]*turn{},
+		conns:    map[*conn]struct{}{},
+	}
+	p.buffers.New = func() any { b := make([]byte, bigBuffer); return &b }
+	p.SetPosition(opt.Position)
+	p.mu.Lock()
+	p.rebuildLocked()
+	p.mu.Unlock()
+	return p, nil
+}
+
+// Reload puts another configuration in force for requests that come from now
+// on. Turns and bindings go on. It changes nothing if it returns an error.
+func (p *Proxy) Reload(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cfg = cfg
+	p.rebuildLocked()
+	return nil
+}
+
+// SetInstances replaces what is known about instances, all members' of all
+// services. Connections and counters of those that stay are kept.
+func (p *Proxy) SetInstances(list []Instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.input = append([]Instance(nil), list...)
+	p.rebuildLocked()
+}
+
+// SetTagKey sets the secret that instance tags in cookies are made with. It is
+// the same on all agents; until it is known no cookie is set. Clients whose
+// tags were made with another key are rebound.
+func (p *Proxy) SetTagKey(key []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tagKey = append([]byte(nil), key...)
+	p.rebuildLocked()
+}
+
+// SetPosition sets at which place of the round this agent begins: its position
+// in the ring, so that many agents with few new clients each stay even together.
+func (p *Proxy) SetPosition(n int) { p.position.Store(uint64(max(n, 0))) }
+
+func (p *Proxy) rebuildLocked() {
+	instances := make([]*instance, 0, len(p.input))
+	kept := make(map[key]*backend, len(p.input))
+	for _, in := range p.input {
+		k := key{in.Service, in.Member, in.ID, in.Addr}
+		b := p.backends[k]
+		if b == nil {
+			b = newBackend(k, p.cfg.Limits, p.cfg.Timeouts.Connect)
+		}
+		if kept[k] != nil {
+			continue // said twice
+		}
+		kept[k] = b
+		instances = append(instances, &instance{backend: b, Instance: in, tag: tagFor(p.tagKey, in.Member, in.ID)})
+	}
+	for k, b := range p.backends {
+		if kept[k] == nil {
+			b.pool.Close()
+			p.retired.add(b)
+		}
+	}
+	p.backends = kept
+	turns := make(map[string]*turn, len(p.cfg.Routes))
+	for _, r := range p.cfg.Routes {
+		t := p.turns[r.Name]
+		if t == nil {
+			t = &turn{current: map[*backend]int{}}
+		}
+		t.forget(kept)
+		turns[r.Name] = t
+	}
+	p.turns = turns
+	p.snap.Store(build(p.cfg, instances, turns))
+}
+
+// forget drops the weighted turn's memory of instances that are gone.
+func (t *turn) forget(kept map[key]*backend) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for b := range t.current {
+		if kept[b.key] != b {
+			delete(t.current, b)
+		}
+	}
+}
+
+// Run serves the listeners until ctx ends, then stops gracefully: it accepts
+// no more, lets requests finish for as long as Timeouts.Drain, and closes the
+// rest. It returns when every connection has ended. A listener that fails
+// stops it too. The listeners are closed; a proxy runs once.
+func (p *Proxy) Run(ctx context.Context, listeners ...net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error, len(listeners))
+	var loops sync.WaitGroup
+	for _, ln := range listeners {
+		loops.Go(func() {
+			if err := p.accept(ctx, ln); err != nil {
+				errs <- err
+				cancel()
+			}
+		})
+	}
+	loops.Go(func() { p.sweep(ctx) })
+	<-ctx.Done()
+	for _, ln := range listeners {
+		ln.Close() // it may have failed already
+	}
+	loops.Wait()
+	p.drain()
+	p.mu.Lock()
+	for _, b := range p.backends {
+		b.pool.Close()
+	}
+	p.mu.Unlock()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+// Close ends all connections at once; it cuts a graceful stop short.
+func (p *Proxy) Close() {
+	p.draining.Store(true)
+	p.connMu.Lock()
+	defer p.connMu.Unlock()
+	for c := range p.conns {
+		c.abort()
+	}
+}
+
+func (p *Proxy) accept(ctx context.Context, ln net.Listener) error {
+	pause := time.Duration(0)
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			var ne net.Error
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case errors.As(err, &ne) && !errors.Is(err, net.ErrClosed):
+				// Out of descriptors, as a rule: wait for some to come back.
+				if pause == 0 {
+					p.log.Warn("cannot accept connections", "addr", ln.Addr(), "error", err)
+				}
+				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done():
+				}
+				continue
+			}
+			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
+		}
+		pause = 0
+		c := newConn(p, nc)
+		p.connMu.Lock()
+		p.conns[c] = struct{}{}
+		p.connMu.Unlock()
+		p.wg.Go(func() {
+			c.serve()
+			p.connMu.Lock()
+			delete(p.conns, c)
+			p.connMu.Unlock()
+		})
+	}
+}
+
+// sweep closes connections to instances that nobody has used for a while.
+func (p *Proxy) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			p.mu.Lock()
+			idle := p.cfg.Timeouts.Upstream
+			list := make([]*backend, 0, len(p.backends))
+			for _, b := range p.backends {
+				list = append(list, b)
+			}
+			p.mu.Unlock()
+			for _, b := range list {
+				b.pool.Sweep(now, idle)
+			}
+		}
+	}
+}
+
+// drain waits for requests to end, and makes them end when the time is up.
+func (p *Proxy) drain() {
+	p.draining.Store(true)
+	p.connMu.Lock()
+	for c := range p.conns {
+		c.endIfIdle()
+	}
+	p.connMu.Unlock()
+	done := make(chan struct{})
+	go func() { p.wg.Wait(); close(done) }()
+	limit := time.NewTimer(p.snap.Load().cfg.Timeouts.Drain)
+	defer limit.Stop()
+	select {
+	case <-done:
+		return
+	case <-limit.C:
+	}
+	p.Close()
+	<-done
+}
+
+// Totals is what this proxy has passed on altogether.
+type Totals struct {
+	InFlight    int64
+	Requests    uint64
+	NewSessions uint64
+	Failures    uint64
+}
+
+func (t *Totals) add(b *backend) {
+	t.InFlight += b.inFlight.Load()
+	t.Requests += b.requests.Load()
+	t.NewSessions += b.fresh.Load()
+	t.Failures += b.failures.Load()
+}
+
+// Totals returns the sums over all instances; all but InFlight only grow.
+func (p *Proxy) Totals() Totals {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.retired
+	t.InFlight = 0
+	for _, b := range p.backends {
+		t.add(b)
+	}
+	return t
+}
+
+// Counters returns what was sent to each instance that is known now, in no order.
+func (p *Proxy) Counters() []Counters {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]Counters, 0, len(p.backends))
+	for _, b := range p.backends {
+		list = append(list, b.counters())
+	}
+	return list
+}

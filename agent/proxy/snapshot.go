@@ -1,0 +1,210 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rondel-project/rondel/agent/member"
+)
+
+// snapshot is all that a request is decided by. It never changes.
+type snapshot struct {
+	cfg    Config
+	exact  map[string][]*route // by host; longest path first
+	suffix []hostRoutes        // by what follows "*", longest first
+	any    []*route
+	tags   map[string]string // of all usable instances: the service of each
+}
+
+type hostRoutes struct {
+	suffix string
+	routes []*route
+}
+
+// route is a Route with its service's instances sorted into who may get what.
+type route struct {
+	Route
+	turn *turn
+
+	active   []*instance // new clients go to these
+	byMember map[member.ID][]*instance
+	spare    []*instance // healthy, but not while an active one can be reached
+	bound    map[string]*instance
+}
+
+// turn is a route's place in its round. It outlives snapshots, or every change
+// of health would begin the round anew.
+type turn struct {
+	next atomic.Uint64
+	_    [56]byte // on a cache line of its own
+
+	mu      sync.Mutex // guards current
+	current map[*backend]int
+}
+
+// build sorts routes and instances. The order of instances is by member and
+// id, the same on all agents.
+func build(cfg Config, instances []*instance, turns map[string]*turn) *snapshot {
+	s := &snapshot{cfg: cfg, exact: map[string][]*route{}, tags: map[string]string{}}
+	byService := map[string][]*instance{}
+	for _, i := range instances {
+		byService[i.Service] = append(byService[i.Service], i)
+		if i.usable() && i.tag != "" {
+			s.tags[i.tag] = i.Service
+		}
+	}
+	for _, list := range byService {
+		slices.SortFunc(list, func(a, b *instance) int {
+			return cmp.Or(cmp.Compare(a.Member, b.Member), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Addr, b.Addr))
+		})
+	}
+	suffixes := map[string][]*route{}
+	for _, r := range cfg.Routes {
+		rt := &route{Route: r, turn: turns[r.Name]}
+		rt.sort(byService[r.Service])
+		host := strings.ToLower(r.Host)
+		switch {
+		case host == "" || host == "*":
+			s.any = append(s.any, rt)
+		case strings.HasPrefix(host, "*."):
+			suffixes[host[1:]] = append(suffixes[host[1:]], rt)
+		default:
+			s.exact[host] = append(s.exact[host], rt)
+		}
+	}
+	byLength := func(a, b *route) int { return cmp.Compare(len(b.Path), len(a.Path)) }
+	slices.SortStableFunc(s.any, byLength)
+	for _, l := range s.exact {
+		slices.SortStableFunc(l, byLength)
+	}
+	for suffix, l := range suffixes {
+		slices.SortStableFunc(l, byLength)
+		s.suffix = append(s.suffix, hostRoutes{suffix, l})
+	}
+	slices.SortFunc(s.suffix, func(a, b hostRoutes) int {
+		return cmp.Or(cmp.Compare(len(b.suffix), len(a.suffix)), cmp.Compare(a.suffix, b.suffix))
+	})
+	return s
+}
+
+// sort puts a service's instances in tiers. The first tier that has an open
+// instance is active; backups get nothing, bound clients included, while any
+// other instance is healthy.
+func (rt *route) sort(all []*instance) {
+	tier := func(i *instance) int {
+		t := 0
+		if i.Backup {
+			t = 2
+		}
+		if rt.Local && !i.Local {
+			t++
+		}
+		return t
+	}
+	var tiers [4][]*instance
+	primary := false
+	for _, i := range all {
+		if i.usable() && !i.Backup {
+			primary = true
+		}
+		if i.open() {
+			tiers[tier(i)] = append(tiers[tier(i)], i)
+		}
+	}
+	if primary { // draining or weightless ones are healthy: backups keep waiting
+		for _, t := range []int{2, 3} {
+			rt.spare = append(rt.spare, tiers[t]...)
+			tiers[t] = nil
+		}
+	}
+	var later []*instance
+	for _, t := range tiers {
+		if rt.active == nil {
+			rt.active = t
+		} else {
+			later = append(later, t...)
+		}
+	}
+	if rt.active == nil && primary {
+		rt.spare = nil // nobody takes new clients; backups do not step in for a drain
+	}
+	rt.spare = append(later, rt.spare...)
+	rt.byMember = map[member.ID][]*instance{}
+	for _, i := range rt.active {
+		rt.byMember[i.Member] = append(rt.byMember[i.Member], i)
+	}
+	rt.bound = map[string]*instance{}
+	for _, i := range all {
+		if i.usable() && i.tag != "" && !(i.Backup && primary) {
+			rt.bound[i.tag] = i
+		}
+	}
+}
+
+// match finds the route of a request: the host exactly, by its longest suffix,
+// or any; within it the longest path prefix that has whole segments.
+func (s *snapshot) match(host, path []byte) *route {
+	name := hostname(host)
+	if len(s.exact) > 0 {
+		if rt := longest(s.exact[string(name)], path); rt != nil {
+			return rt
+		}
+	}
+	for i := range s.suffix {
+		h := &s.suffix[i]
+		if len(name) > len(h.suffix) && string(name[len(name)-len(h.suffix):]) == h.suffix {
+			if rt := longest(h.routes, path); rt != nil {
+				return rt
+			}
+		}
+	}
+	return longest(s.any, path)
+}
+
+func longest(routes []*route, path []byte) *route {
+	for _, rt := range routes {
+		p := rt.Path
+		if p == "" || p == "/" {
+			return rt
+		}
+		if len(path) < len(p) || string(path[:len(p)]) != p {
+			continue
+		}
+		if len(path) == len(p) || p[len(p)-1] == '/' || path[len(p)] == '/' {
+			return rt
+		}
+	}
+	return nil
+}
+
+// hostname returns the host without port and final dot, in lower case. It
+// allocates only for hosts that have capitals.
+func hostname(host []byte) []byte {
+	for i := len(host) - 1; i >= 0; i-- {
+		if host[i] == ':' {
+			host = host[:i]
+			break
+		}
+		if host[i] == ']' {
+			break
+		}
+	}
+	if n := len(host); n > 1 && host[n-1] == '.' {
+		host = host[:n-1]
+	}
+	for i, b := range host {
+		if b >= 'A' && b <= 'Z' {
+			low := append([]byte(nil), host...)
+			for j := i; j < len(low); j++ {
+				if low[j] >= 'A' && low[j] <= 'Z' {
+					low[j] |= 0x20
+				}
+			}
+			return low
+		}
+	}
+	return host
+}

@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/rondel-project/rondel/agent/member"
+)
+
+// settled is how long a slot's owner has to stay the same before clients follow it.
+const settled = 10 * time.Second
+
+// standing says what may be done about a request's session.
+type standing uint8
+
+const (
+	noSession standing = iota // none, and none can be made: pass on without
+	untouched                 // an id that may be genuine but cannot be read now: leave its cookie alone
+	wanted                    // the client needs an id
+	known                     // the client brought a genuine one
+)
+
+// claim is what a client's cookie amounts to.
+type claim struct {
+	standing
+	id     string
+	tag    string
+	slot   uint16
+	issued time.Time
+	hash   uint64 // of the id, for choices that parallel requests must agree on
+}
+
+// memo keeps a connection's last cookie, so that its signature is checked once
+// for many requests. It is trusted for a few seconds only: keys may go.
+type memo struct {
+	value []byte
+	claim claim
+	until time.Time
+}
+
+const memoFor = 5 * time.Second
+
+// read returns what a cookie amounts to.
+func (m *memo) read(s Sessions, value []byte, now time.Time) claim {
+	if len(value) > 0 && string(m.value) == string(value) && now.Before(m.until) {
+		return m.claim
+	}
+	c := readCookie(s, value)
+	if len(value) > 0 {
+		m.value, m.claim, m.until = append(m.value[:0], value...), c, now.Add(memoFor)
+	}
+	return c
+}
+
+func readCookie(s Sessions, value []byte) claim {
+	rawID, rawTag := splitCookie(value)
+	c := claim{standing: wanted, tag: string(rawTag)}
+	if len(rawID) == 0 {
+		return c
+	}
+	id := string(rawID)
+	slot, issued, err := s.Parse(id)
+	switch {
+	case err == nil:
+		c.standing, c.id, c.slot, c.issued = known, id, slot, issued
+		c.hash = xxhash.Sum64String(id)
+	case !errors.Is(err, ErrForeign):
+		c.standing = untouched
+		c.hash = xxhash.Sum64String(id)
+	}
+	return c
+}
+
+// chooser walks through the instances that a request may try, best first.
+type chooser struct {
+	picker
+	snap    *snapshot
+	rt      *route
+	claim   claim
+	sess    Sessions
+	hashKey []byte
+	first   bool // nobody was chosen yet
+}
+
+// next returns the next instance to try, or nil when all were.
+func (c *chooser) next() *instance {
+	i := c.preferred()
+	c.first = false
+	if i == nil {
+		i = c.once(c.rt, c.rt.spare, c.hashKey, false)
+	}
+	for _, list := range [][]*instance{c.rt.active, c.rt.spare} { // now suspects too
+		if i == nil {
+			i = c.once(c.rt, list, c.hashKey, true)
+		}
+	}
+	if i == nil { // bound ones need not be open to new clients
+		if b := c.rt.bound[c.claim.tag]; b != nil && c.may(b, true) {
+			i = b
+		}
+	}
+	if i != nil {
+		c.tried = append(c.tried, i)
+	}
+	return i
+}
+
+// preferred chooses while suspects can be left out.
+func (c *chooser) preferred() *instance {
+	if c.claim.standing == known {
+		return c.stay()
+	}
+	// A good tag counts also beside an id that does not.
+	if b := c.bound(); b != nil {
+		return b
+	}
+	if c.claim.standing == untouched {
+		return c.settle(c.rt.active)
+	}
+	return c.once(c.rt, c.rt.active, c.hashKey, false)
+}
+
+// bound returns the instance that the cookie names, if it may be tried.
+func (c *chooser) bound() *instance {
+	if i := c.rt.bound[c.claim.tag]; i != nil && c.may(i, false) {
+		return i
+	}
+	return nil
+}
+
+// stay chooses for a client that has a session: the instance it is bound to,
+// unless it has to follow the owner; else one on the owner, on a successor, anywhere.
+func (c *chooser) stay() *instance {
+	owner, successors, stable := c.sess.Locate(c.claim.slot)
+	b := c.bound()
+	if b != nil && !(c.first && c.follows(b, owner, stable)) {
+		return b
+	}
+	if i := c.settle(c.rt.byMember[owner]); i != nil {
+		return i
+	}
+	if b != nil {
+		return b
+	}
+	for _, m := range successors {
+		if i := c.settle(c.rt.byMember[m]); i != nil {
+			return i
+		}
+	}
+	return c.settle(c.rt.active)
+}
+
+// follows reports whether a client has to leave b for its session's owner: the
+// owner changed after the id was made, and has been the same for a while. A
+// client that was elsewhere from the start stays there.
+func (c *chooser) follows(b *instance, owner member.ID, stable time.Duration) bool {
+	return c.rt.Sticky.Follow == FollowOwner && owner != "" && b.Member != owner &&
+		stable >= settled && c.claim.issued.Before(c.now.Add(-stable))
+}
+
+// settle chooses by the session id, so that whoever asks for the same client
+// gets the same answer. It leaves suspects for the very last.
+func (c *chooser) settle(list []*instance) *instance {
+	return c.rendezvous(list, c.claim.hash, false)
+}
+
+// foreignTag reports whether the cookie names a living instance of another
+// service: two routes share the cookie, and it is not for this one to change.
+func (c *chooser) foreignTag() bool {
+	return c.rt.bound[c.claim.tag] == nil && c.snap.tags[c.claim.tag] != "" &&
+		c.snap.tags[c.claim.tag] != c.rt.Service
+}

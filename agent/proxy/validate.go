@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Validate returns every problem of the configuration at once.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	names := map[string]bool{}
+	matches := map[string]string{}
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		if names[r.Name] {
+			bad("route %q is there twice", r.Name)
+		}
+		names[r.Name] = true
+		m := strings.ToLower(r.Host) + "|" + strings.TrimSuffix(r.Path, "/")
+		if other, ok := matches[m]; ok {
+			bad("routes %q and %q match the same host and path", other, r.Name)
+		}
+		matches[m] = r.Name
+		r.validate(func(format string, args ...any) {
+			bad("route %q: %w", r.Name, fmt.Errorf(format, args...))
+		})
+	}
+	if c.Limits.RequestHead < 1<<10 || c.Limits.ResponseHead < 1<<10 {
+		bad("head limits must be at least 1 KiB")
+	}
+	t := &c.Timeouts
+	if min(t.Header, t.Idle, t.Body, t.Connect, t.Response, t.Send, t.Upstream, t.Tunnel, t.Continue) <= 0 || t.Drain < 0 {
+		bad("timeouts must be positive")
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Route) validate(bad func(string, ...any)) {
+	if r.Service == "" {
+		bad("it names no service")
+	}
+	if r.Path != "" && r.Path[0] != '/' {
+		bad("path %q does not begin with a slash", r.Path)
+	}
+	if rest, ok := strings.CutPrefix(r.Host, "*."); r.Host != "*" && (strings.ContainsAny(r.Host, ":/ ") || strings.Contains(rest, "*") || ok && rest == "") {
+		bad("host %q is neither a name nor *.name", r.Host)
+	}
+	if r.Balance == Hash && r.HashOn == HashNothing {
+		bad("balance by hash needs something to hash on")
+	}
+	switch r.HashOn {
+	case HashHeader, HashQuery, HashCookie:
+		if r.HashName == "" {
+			bad("the thing to hash on has no name")
+		}
+	}
+	if r.Retry.Attempts < 1 || r.Retry.Body < 0 || r.Retry.Within <= 0 {
+		bad("retry needs at least one attempt, and a positive time")
+	}
+	r.Sticky.validate(bad)
+}
+
+func (s *Sticky) validate(bad func(string, ...any)) {
+	for i := range len(s.Cookie) {
+		b := s.Cookie[i]
+		if b <= ' ' || b >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, b) >= 0 {
+			bad("%q is no name for a cookie", s.Cookie)
+			break
+		}
+	}
+	switch s.SameSite {
+	case "", "Lax", "Strict":
+	case "None":
+		if s.Secure == SecureOff {
+			bad("same_site None needs the Secure attribute")
+		}
+	default:
+		bad("same_site %q is not Lax, Strict or None", s.SameSite)
+	}
+	if (strings.HasPrefix(s.Cookie, "__Host-") || strings.HasPrefix(s.Cookie, "__Secure-")) && s.Secure != SecureOn {
+		bad("a cookie named %q needs secure on", s.Cookie)
+	}
+}

@@ -34,7 +34,7 @@ func (g *Gossip) answer(h hello, _ string) (byte, reply) {
 		return code, reply{detail: detail}
 	}
 	g.liftLocked(h, now)
-	p := reply{detail: g.opts.Name}
+	p := reply{detail: g.opts.Name, cluster: ours}
 	if m := g.list.byName[h.name]; m != nil && m.ID == h.meta.ID {
 		p.seen, p.boot = m.Status, m.Boot
 	}
@@ -46,6 +46,17 @@ func (g *Gossip) answer(h hello, _ string) (byte, reply) {
 		p.entry = entry
 	}
 	return replyOK, p
+}
+
+// welcome judges the answer of an agent that this one has dialled.
+func (g *Gossip) welcome(p reply) error {
+	g.mu.Lock()
+	ours := g.clusterLocked()
+	g.mu.Unlock()
+	if foreign(ours, p.cluster) {
+		return fmt.Errorf("%w: %s is in cluster %x, %s in cluster %x", ErrOtherCluster, p.detail, p.cluster[:4], g.opts.Name, ours[:4])
+	}
+	return nil
 }
 
 // namesLocked finds out whether the name or the id of h is another's.

@@ -128,17 +128,20 @@ func decodeHello(kind byte, b []byte) (hello, error) {
 	return h, r.err()
 }
 
-// reply is the answer. Detail names the other side for people; seen and boot
-// tell how it sees the one who asked; entry answers helloFetch.
+// reply is the answer. Detail names the other side for people, cluster is the
+// one it is in; seen and boot tell how it sees the one who asked; entry
+// answers helloFetch.
 type reply struct {
-	detail string
-	seen   member.Status
-	boot   member.Boot
-	entry  []byte
+	detail  string
+	cluster [16]byte
+	seen    member.Status
+	boot    member.Boot
+	entry   []byte
 }
 
 func (p reply) encode() []byte {
 	b := appendBytes(nil, p.detail)
+	b = append(b, p.cluster[:]...)
 	b = append(b, byte(p.seen))
 	b = append(b, p.boot[:]...)
 	return appendBytes(b, p.entry)
@@ -146,7 +149,7 @@ func (p reply) encode() []byte {
 
 func decodeReply(b []byte) (reply, error) {
 	r := reader{b: b}
-	p := reply{detail: r.string(), seen: member.Status(r.byte()), boot: r.id16(), entry: r.bytes()}
+	p := reply{detail: r.string(), cluster: r.id16(), seen: member.Status(r.byte()), boot: r.id16(), entry: r.bytes()}
 	return p, r.err()
 }
 

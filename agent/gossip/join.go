@@ -102,7 +102,10 @@ func (g *Gossip) dialOnce(ctx context.Context, to netip.AddrPort) error {
 		return err
 	}
 	if _, err := g.ml.Join([]string{to.String()}); err != nil {
-		return err
+		if only := errors.Unwrap(err); only != nil {
+			err = only // the library's list of one has several lines
+		}
+		return fmt.Errorf("exchange members: %w", err)
 	}
 	// That it answered does not prove that it took us in.
 	for range 5 {

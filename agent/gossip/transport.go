@@ -30,6 +30,7 @@ type clusterTag [8]byte
 type answerer interface {
 	answer(h hello, from string) (code byte, p reply)
 	introduce(kind byte) hello
+	welcome(p reply) error
 	refused(from string, h *hello, err error)
 }
 
@@ -332,7 +333,7 @@ func (t *tagged) greet(conn net.Conn, h hello, deadline time.Time, limit uint32)
 		}
 		return p, err
 	}
-	return p, nil
+	return p, t.who.welcome(p)
 }
 
 // Shutdown closes the inner transport, and returns when no goroutine of this

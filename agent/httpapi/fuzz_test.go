@@ -17,7 +17,7 @@ import (
 // The standard decoder is the judge of what JSON is, up to its depth and to
 // UTF-8, which it does not insist on.
 func FuzzCheckText(f *testing.F) {
-	for _, s := range []string{`{"a":[1,-0.5e+3,true,null,"\u00e9\ud800"]}`, `[]`, `{}`, `[1,]`, `{"a":1,}`, `01`, `"\x"`, "\"\n\"", `nul`, `-`, `1.`, `[[[`, `{"a"}`, ` 1 `, "\xff", `1 2`} {
+	for _, s := range []string{`{"a":[1,-0.5e+3,true,null,"\u00e9\ud800"]}`, `[]`, `{}`, `[1,]`, `{"a":1,}`, `01`, `"\x"`, "\"\n\"", `nul`, `-`, `1.`, `[[[`, `{"a"}`, ` 1 `, "\xff", `1 2`, `1E1000`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -28,7 +28,7 @@ func FuzzCheckText(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if json.Unmarshal(indent(got), new(any)) != nil {
+		if !json.Valid(indent(got)) {
 			t.Fatalf("%q: indented it is no JSON any more: %q", in, indent(got))
 		}
 		if ms, err := pairs(got, "value"); err == nil {

@@ -291,7 +291,7 @@ func TestSessions_sizes(t *testing.T) {
 	room := 1000 - len("keep1") - len("v")
 	h.want(h.do("PATCH", at, `{"Attributes":{"v":"`+strings.Repeat("x", room-2)+`"}}`), 200)
 	for body, wants := range map[string][]string{
-		`{"Attributes":{"v":"` + strings.Repeat("x", room-1) + `"}}`:                       {"session_too_large", "1000", `\"v\"`},
+		`{"Attributes":{"v":"` + strings.Repeat("x", room-1) + `"}}`:                     {"session_too_large", "1000", `\"v\"`},
 		`{"Attributes":{"s":"x","v":"` + strings.Repeat("x", h.server.maxBody()) + `"}}`: {"too_large", "1000", `\"v\"`},
 	} {
 		w := h.want(h.do("PATCH", at, body), 413)

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -73,4 +75,42 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkCall has 1 or 64 callers at once, each with a deadline.
+func BenchmarkCall(b *testing.B) {
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) { benchmarkCall(b, callers) })
+	}
+}
+
+func benchmarkCall(b *testing.B, callers int) {
+	x, y := hello("x"), hello("y")
+	nx := New(Options{Listener: listenLoopback(b), Self: func() Hello { return x }}, quiet)
+	ny := New(Options{Listener: listenLoopback(b), Self: func() Hello { return y }}, quiet)
+	ny.HandleCall(methodEcho, func(_ context.Context, _ Hello, body []byte) ([]byte, error) { return body, nil })
+	for _, n := range []*Transport{nx, ny} {
+		go n.Run(b.Context())
+		defer n.Close()
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	body := make([]byte, 200)
+	b.ReportAllocs()
+	start := cpuTime()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				if _, err := nx.Call(ctx, ny.Addr().String(), methodEcho, body); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
 }

@@ -166,7 +166,7 @@ func (c *caller) call(ctx context.Context, method byte, body []byte) ([]byte, er
 	c.mu.Unlock()
 
 	var head [requestHead]byte
-	if err := c.out.push(kindRequest, r.head(head[:0]), body, true); err != nil {
+	if err := c.out.pushTogether(kindRequest, r.head(head[:0]), body); err != nil {
 		c.drop(r.id)
 		return nil, err
 	}

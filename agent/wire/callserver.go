@@ -150,7 +150,7 @@ func (s *callServer) answer(id uint64, body []byte, err error) error {
 		}
 	}
 	var head [9 + 255]byte
-	push := s.out.push(kindResponse, appendResponseHead(head[:0], id, code), body, true)
+	push := s.out.pushTogether(kindResponse, appendResponseHead(head[:0], id, code), body)
 	if errors.Is(push, ErrFull) && len(body) > 1024 {
 		// Large answers wait for a slow reader; say so rather than nothing.
 		return s.answer(id, nil, &CodedError{Code: CodeOverloaded, Message: "answers wait to be read"})

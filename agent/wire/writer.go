@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -51,6 +52,7 @@ func (w *writer) run(out *outbox, stop *atomic.Bool) error {
 		b := out.take()
 		if b == nil {
 			<-out.wake
+			runtime.Gosched() // who is about to push gets to do so
 			continue
 		}
 		err := w.write(b)

@@ -76,7 +76,7 @@ func (b *Body) take(p []byte) (piece []byte, used int, err error) {
 		return p[:n], n, nil
 	case Chunked:
 		piece, used, err = b.chunks.step(p)
-		b.done = b.chunks.state == chunkDone
+		b.done = err == nil && b.chunks.state == chunkDone
 		return piece, used, err
 	}
 	return p, len(p), nil

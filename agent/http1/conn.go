@@ -77,6 +77,9 @@ func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
 				return nil, ErrLineFeed
 			}
 			if end-line > 2 {
+				if line == c.r && end-line > lim.Head {
+					return nil, ErrLineSize
+				}
 				scan, line = end, end
 				continue
 			}

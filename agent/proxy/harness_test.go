@@ -337,4 +337,3 @@ func flip(s string, i int) string {
 	b[i] ^= 1
 	return string(b)
 }
-

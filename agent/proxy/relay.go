@@ -30,18 +30,20 @@ func (x *exchange) relay() (keep bool) {
 	out := x.appendResponse(c.out[:0], keep, chunk)
 	x.up.Release()
 	done := body.Done()
+	var bodyErr error
 	if !done && x.up.Buffered() > 0 {
-		piece, last, err := body.Next(x.up, nil)
-		out, done = appendPiece(out, piece, last, chunk), last
-		if err != nil {
-			return x.broken(err)
-		}
+		var piece []byte
+		piece, done, bodyErr = body.Next(x.up, nil)
+		out = appendPiece(out, piece, done, chunk)
 	}
 	c.out = out
 	c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
 	if _, err := c.in.Write(out); err != nil {
 		x.release(false)
 		return false
+	}
+	if bodyErr != nil {
+		return x.broken(bodyErr)
 	}
 	if !done && !x.stream(&body, chunk) {
 		return false

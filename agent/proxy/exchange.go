@@ -127,6 +127,9 @@ func (x *exchange) serve() (keep bool) {
 			}
 		}
 	}
+	if x.tries > 0 {
+		return x.answer(http.StatusBadGateway, "no instance answered")
+	}
 	return x.answer(http.StatusServiceUnavailable, "no instance is available")
 }
 

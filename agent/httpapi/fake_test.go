@@ -265,8 +265,12 @@ func (f fakeCatalog) Instances() []api.CatalogInstance { return f.instances }
 
 type fakeProcess struct{ *cluster }
 
-func (f fakeProcess) Self() api.Self                        { return api.Self{Member: f.members[1]} }
-func (f fakeProcess) Unready() []string                     { return f.unready }
+func (f fakeProcess) Self() api.Self { return api.Self{Member: f.members[1]} }
+func (f fakeProcess) Unready() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unready
+}
 func (f fakeProcess) Unserving() []string                   { return nil }
 func (f fakeProcess) Leave(_ context.Context, b bool) error { return f.called("leave %v", b) }
 func (f fakeProcess) Reload(context.Context) (api.ReloadResult, error) {

@@ -14,6 +14,13 @@ import (
 // bodyTime bounds how long a client may take to send a body.
 const bodyTime = 30 * time.Second
 
+// answerTime bounds how long a client may take to read an answer of more than
+// largeAnswer bytes.
+const (
+	answerTime  = time.Minute
+	largeAnswer = 64 << 10
+)
+
 // drainLimit bounds what is read and thrown away of a body that is too large.
 const drainLimit = 16 << 20
 
@@ -23,9 +30,10 @@ const smallBody = 64 << 10
 // request is an HTTP request with what the router found in it.
 type request struct {
 	*http.Request
-	params  [maxParams]string
-	escaped string // path
-	query   url.Values
+	params   [maxParams]string
+	escaped  string // path
+	query    url.Values
+	queryErr error
 }
 
 // flag reports whether a query parameter is given and not said to be false.
@@ -112,6 +120,13 @@ func (r *request) writeJSON(w http.ResponseWriter, status int, text []byte) {
 
 func writeBody(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if len(body) > largeAnswer {
+		// What is larger than the kernel takes at once waits for the reader.
+		deadline := http.NewResponseController(w)
+		if deadline.SetWriteDeadline(time.Now().Add(answerTime)) == nil {
+			defer deadline.SetWriteDeadline(time.Time{})
+		}
+	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		w.Write(body) // a client that has gone needs no answer

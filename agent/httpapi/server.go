@@ -111,7 +111,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	req := &request{Request: r, escaped: r.URL.EscapedPath()}
 	if r.URL.RawQuery != "" {
-		req.query = r.URL.Query()
+		req.query, req.queryErr = url.ParseQuery(r.URL.RawQuery)
 	}
 	out := &statusWriter{ResponseWriter: w}
 	pattern, err := s.serve(out, req)
@@ -164,8 +164,8 @@ func (s *Server) serve(w *statusWriter, r *request) (pattern string, err error) 
 			"%s is not a method of this endpoint; it has %s", r.Method, at.allow())
 	}
 	r.params = params
-	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
-		return route.pattern, badRequest("the query is malformed: %s", err)
+	if r.queryErr != nil {
+		return route.pattern, badRequest("the query is malformed: %s", r.queryErr)
 	}
 	return route.pattern, route.handle(w, r)
 }

@@ -1,4 +1,3 @@
-// Package forceleave is the verb that declares a failed member gone.
 package forceleave
 
 import (

@@ -1,4 +1,3 @@
-// Package info is the verb that shows an agent's figures for those who run it.
 package info
 
 import (

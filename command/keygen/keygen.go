@@ -1,4 +1,3 @@
-// Package keygen is the verb that makes a key for gossip.
 package keygen
 
 import (

@@ -1,5 +1,3 @@
-// Package operator holds the verbs for those who run a cluster: what raft
-// knows of its servers.
 package operator
 
 import (
@@ -70,7 +68,11 @@ func (c *ListPeers) run(ctx context.Context, client *api.Client, _ []string) err
 		view.Servers = append(view.Servers, server{Node: s.Node, ID: s.ID, Address: s.Address, State: state, Voter: s.Voter})
 	}
 	slices.SortFunc(view.Servers, func(a, b server) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) })
-	if conf.Leader == "" {
+	switch {
+	case conf.Leader != "":
+	case voters == 0:
+		fmt.Fprintln(c.Err, "There is no leader, and no cluster has been formed yet: bootstrap_expect forms one, join finds one.")
+	default:
 		fmt.Fprintf(c.Err, "There is no leader now, so this list may be old. %d of %d voters must be running for one to be elected; sessions are served meanwhile.\n", voters/2+1, voters)
 	}
 	return c.Show(view, func(w io.Writer) error {

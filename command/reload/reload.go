@@ -1,4 +1,3 @@
-// Package reload is the verb that makes an agent read its configuration again.
 package reload
 
 import (

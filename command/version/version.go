@@ -1,4 +1,3 @@
-// Package version is the verb that says which rondel this is.
 package version
 
 import (

@@ -1,0 +1,2 @@
+// Package join is the verb that makes an agent join a cluster.
+package join

@@ -1,0 +1,2 @@
+// Package keygen is the verb that makes a key for gossip.
+package keygen

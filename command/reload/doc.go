@@ -1,0 +1,2 @@
+// Package reload is the verb that makes an agent read its configuration again.
+package reload

@@ -1,0 +1,2 @@
+// Package version is the verb that says which rondel this is.
+package version

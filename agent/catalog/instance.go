@@ -1,0 +1,82 @@
+package catalog
+
+import (
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/member"
+)
+
+// Health is the verdict on an instance or on one of its checks.
+type Health string
+
+// The verdicts. A warning lets traffic through.
+const (
+	Passing  Health = "passing"
+	Warning  Health = "warning"
+	Critical Health = "critical"
+)
+
+func worse(a, b Health) bool { return rank(a) > rank(b) }
+
+func rank(h Health) byte {
+	switch h {
+	case Passing:
+		return 0
+	case Warning:
+		return 1
+	}
+	return 2
+}
+
+func healthOf(rank byte) Health {
+	switch rank {
+	case 0:
+		return Passing
+	case 1:
+		return Warning
+	}
+	return Critical
+}
+
+// CheckState is the state of one check.
+type CheckState struct {
+	Health Health
+	Reason string
+	Since  time.Time // zero for other members' instances
+}
+
+// Instance is one running copy of an application, as it is known to all.
+type Instance struct {
+	Member     member.ID
+	MemberName string
+	ID         string
+	Name       string // of the service
+	Address    string // never empty in a Snapshot
+	Port       int
+	Weight     int
+	Backup     bool
+	Tags       []string
+	Checks     []CheckState
+
+	Maintenance bool
+	Draining    bool // takes no new clients; also while its member leaves
+	Load        float64
+
+	Health Health // the worst of its checks, maintenance and its member
+	Reason string // why Health is not passing
+}
+
+// Addr is where the instance listens.
+func (i Instance) Addr() string { return net.JoinHostPort(i.Address, strconv.Itoa(i.Port)) }
+
+// judge sets Health and Reason by checks and maintenance alone.
+func (i *Instance) judge() {
+	i.Health, i.Reason = Passing, ""
+	for _, c := range i.Checks {
+		if worse(c.Health, i.Health) {
+			i.Health, i.Reason = c.Health, c.Reason
+		}
+	}
+}

@@ -171,7 +171,9 @@ type Event struct {
 	Data json.RawMessage `json:"Data"`
 }
 
-// Session is a session as it stands.
+// Session is a session as it stands. A value that nests almost 10,000 deep, the
+// most that an agent takes, is too deep for encoding/json within a session:
+// read it with [Sessions.Attribute].
 type Session struct {
 	ID         string                     `json:"ID"`
 	Version    uint64                     `json:"Version"`

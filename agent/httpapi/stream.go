@@ -108,8 +108,9 @@ func (s *Server) eventStream(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
-	stream := r.startStream(w, "text/event-stream")
 
+	// The first look comes before the answer begins: what changes once a reader
+	// has seen the answer, it is told.
 	_, members := s.o.Members.Watch()
 	_, ring := s.o.Ring.Watch()
 	_, services := s.o.Catalog.Watch()
@@ -117,6 +118,7 @@ func (s *Server) eventStream(w http.ResponseWriter, r *request) error {
 	seen.members(s.members())
 	seen.services(s.services())
 	seen.sessions(s.sessionCounts())
+	stream := r.startStream(w, "text/event-stream")
 	counts := time.NewTicker(countEvery)
 	defer counts.Stop()
 	beat := time.NewTicker(streamBeat)

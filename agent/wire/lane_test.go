@@ -148,7 +148,7 @@ func TestSend_peerDiesWhileIdle(t *testing.T) {
 		n := newMemNet()
 		a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
 		a.Send(b.peer, Foreground, kindText, []byte("x"))
-		time.Sleep(5 * time.Second)
+		time.Sleep(5500 * time.Millisecond) // between two pings
 		b.stop()
 		synctest.Wait()
 		// Nobody sent anything since: the broken connection alone must lead to the proof.
@@ -287,7 +287,7 @@ func TestSend_slowPeerIsNotDead(t *testing.T) {
 		a := mem(t, n, hello("a"))
 		b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hello("b"))
 		b.Handle(kindOther, func(Hello, []byte) {
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 			b.record(func() { b.got = append(b.got, "x") })
 		})
 		b.start(t)

@@ -48,6 +48,32 @@ func TestOutbox_takesWhatWasPushed(t *testing.T) {
 	})
 }
 
+// A ping goes out however much waits, and its time begins when it has left.
+func TestOutbox_ping(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(100)
+	o.push(1, nil, make([]byte, 90), true)
+	o.take()
+	if err := o.push(1, nil, make([]byte, 90), true); !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	if err := o.push(kindPing, nil, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	o.done()
+	if !o.pingSent().IsZero() {
+		t.Fatal("sent while it waits")
+	}
+	o.take()
+	if !o.pingSent().IsZero() {
+		t.Fatal("sent while it is being written")
+	}
+	o.done()
+	if o.pingSent().IsZero() {
+		t.Fatal("not sent though it was written")
+	}
+}
+
 // Flushing callers and the writer share one connection with a reader that is
 // slower than they are: nothing is lost, doubled or torn.
 func TestWriter_flushAndWriterTakeTurns(t *testing.T) {

@@ -171,20 +171,14 @@ func (h *Fields) parse(rest []byte) error {
 	return nil
 }
 
-// length folds repeated equal lengths into one; anything else that is not one
-// plain number is refused.
+// length takes a line that repeats the same number; anything else than one
+// plain number is refused, a list too.
 func (h *Fields) length(v []byte) error {
-	if len(v) == 0 || v[0] == ',' || v[len(v)-1] == ',' {
+	n, err := parseLength(v)
+	if err != nil || h.hasLength && n != h.Length {
 		return ErrLength
 	}
-	for len(v) > 0 {
-		one, more, _ := bytes.Cut(v, []byte{','})
-		n, err := parseLength(trim(one))
-		if err != nil || h.hasLength && n != h.Length {
-			return ErrLength
-		}
-		h.Length, h.hasLength, v = n, true, more
-	}
+	h.Length, h.hasLength = n, true
 	return nil
 }
 

@@ -58,6 +58,6 @@ func (r *reloader) onSignal() {
 	}
 	r.log.Info("configuration reloaded", "changed", changed)
 	if len(needsRestart) > 0 {
-		r.log.Warn("options that differ need a restart", "options", needsRestart)
+		r.log.Warn("what differs here needs a restart", "options", needsRestart)
 	}
 }

@@ -1,0 +1,134 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Front is the one address that browsers open. It passes connections on to the
+// first agent's proxy that takes them, which is what DNS, a virtual address or
+// a load balancer does elsewhere: cookies belong to one host name, so a browser
+// needs an address that outlives each agent.
+type Front struct {
+	listen  net.Listener
+	targets []string
+
+	mu    sync.Mutex // guards conns
+	conns map[net.Conn]struct{}
+	done  sync.WaitGroup // all connections
+}
+
+// dialTime is how long a target may take to accept.
+const dialTime = time.Second
+
+func newFront(l net.Listener, targets []string) *Front {
+	return &Front{listen: l, targets: targets, conns: map[net.Conn]struct{}{}}
+}
+
+// URL returns the address to open.
+func (f *Front) URL() string { return "http://" + f.listen.Addr().String() + "/" }
+
+// Address returns host:port.
+func (f *Front) Address() string { return f.listen.Addr().String() }
+
+// Run passes connections on until ctx ends.
+func (f *Front) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { f.listen.Close() })
+	defer stop()
+	defer f.closeAll()
+	for {
+		c, err := f.listen.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			var temporary net.Error
+			if errors.As(err, &temporary) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(10 * time.Millisecond):
+				}
+				continue
+			}
+			return fmt.Errorf("accept on the front address: %w", err)
+		}
+		f.done.Go(func() { f.serve(ctx, c) })
+	}
+}
+
+func (f *Front) serve(ctx context.Context, client net.Conn) {
+	defer f.drop(client)
+	f.keep(client)
+	target := f.dial(ctx)
+	if target == nil {
+		const text = "No agent of the demo is up.\n"
+		_, _ = fmt.Fprintf(client, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		return
+	}
+	defer f.drop(target)
+	f.keep(target)
+	var both sync.WaitGroup
+	both.Go(func() { pass(target, client) })
+	pass(client, target)
+	both.Wait()
+}
+
+// pass copies one direction. Where it breaks both ends are closed; where it
+// ends in order the other direction may go on.
+func pass(to, from net.Conn) {
+	if _, err := io.Copy(to, from); err != nil {
+		to.Close()
+		from.Close()
+		return
+	}
+	if half, ok := to.(*net.TCPConn); !ok || half.CloseWrite() != nil {
+		to.Close()
+	}
+}
+
+func (f *Front) dial(ctx context.Context) net.Conn {
+	dialer := net.Dialer{Timeout: dialTime}
+	for _, t := range f.targets {
+		if c, err := dialer.DialContext(ctx, "tcp", t); err == nil {
+			return c
+		}
+	}
+	return nil
+}
+
+func (f *Front) keep(c net.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns[c] = struct{}{}
+}
+
+func (f *Front) drop(c net.Conn) {
+	c.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, c)
+}
+
+// closeAll ends all connections and waits for their goroutines. Those that are
+// still dialling end by their context.
+func (f *Front) closeAll() {
+	ended := make(chan struct{})
+	go func() { f.done.Wait(); close(ended) }()
+	for {
+		f.mu.Lock()
+		for c := range f.conns {
+			c.Close()
+		}
+		f.mu.Unlock()
+		select {
+		case <-ended:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -10,17 +10,17 @@ import (
 // evidence is what speaks for a member's death (L2). Each piece counts for
 // Params.Evidence; a probe that reached the member takes all of it back.
 type evidence struct {
-	probing    bool
-	probeSent  time.Duration
-	failed     time.Duration // the last probe of this agent failed
-	refused    time.Duration // this agent was refused
-	asking     bool
-	askSent    time.Duration
-	askVia     member.Number
-	agreed     time.Duration // another member cannot reach it either
-	reachable  time.Duration // another member reaches it
-	refusedOf  time.Duration // another member was refused
-	tried      int           // second opinions asked for so far
+	probing   bool
+	probeSent time.Duration
+	failed    time.Duration // the last probe of this agent failed
+	refused   time.Duration // this agent was refused
+	asking    bool
+	askSent   time.Duration
+	askVia    member.Number
+	agreed    time.Duration // another member cannot reach it either
+	reachable time.Duration // another member reaches it
+	refusedOf time.Duration // another member was refused
+	tried     int           // second opinions asked for so far
 }
 
 func noEvidence() evidence {

@@ -60,12 +60,15 @@ func (d *Draft) Learners(skip func(owner, num member.Number) bool) {
 			continue
 		}
 		var set []Holder
+		stalled := d.t.Stalled(h)
 		for _, num := range d.want(h) {
 			run := d.member(num).Holder()
 			if s.InSyncHas(run) {
 				continue
 			}
-			unfilled[num] = true
+			if !stalled {
+				unfilled[num] = true
+			}
 			if skip == nil || !skip(s.Owner, num) {
 				set = append(set, run)
 			}

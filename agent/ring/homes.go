@@ -101,7 +101,7 @@ func (d *Draft) Homes(seen *Observed) (even bool) {
 		room[s.num] = perMember
 	}
 	for h := range Slot(Slots) {
-		if s := &d.t.Slots[h]; s.Owner != s.Home {
+		if s := &d.t.Slots[h]; s.Owner != s.Home && !d.t.Stalled(h) {
 			room[s.Home]--
 		}
 	}

@@ -142,6 +142,40 @@ func TestSend_messageWaitsForShortRestart(t *testing.T) {
 	})
 }
 
+func TestSend_slowDialDeliversNothingStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		dial := func(ctx context.Context, addr string) (net.Conn, error) {
+			time.Sleep(1500 * time.Millisecond)
+			return n.dial(ctx, addr)
+		}
+		a := prepare(t, Options{Listener: n.listen("a"), Dial: dial}, hello("a")).start(t)
+		b := mem(t, n, hello("b"))
+		a.Send(b.peer, Foreground, kindText, []byte("stale"))
+		time.Sleep(2 * time.Second)
+		a.Send(b.peer, Foreground, kindText, []byte("fresh"))
+		synctest.Wait()
+		if got := b.messages(); !slices.Equal(got, []string{"fresh"}) {
+			t.Fatalf("got %q", got)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+func TestSend_retiredSenderIsReplaced(t *testing.T) {
+	t.Parallel()
+	n := newMemNet()
+	a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+	for i := range 3 {
+		a.Send(b.peer, Foreground, kindText, text(i))
+		b.until(t, "the message", func() bool { return len(b.messages()) == i+1 })
+		// As if it retired between being looked up and being pushed to.
+		(*a.senders.Load())[senderKey{b.peer, Foreground}].out.refuse(errRetired)
+	}
+}
+
 func TestSend_peerDiesWhileIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -74,6 +74,59 @@ func TestOutbox_ping(t *testing.T) {
 	}
 }
 
+// rawFunc is a connection of which one write can be watched.
+type rawFunc func()
+
+func (f rawFunc) Control(func(uintptr)) error    { return nil }
+func (f rawFunc) Read(func(uintptr) bool) error  { return nil }
+func (f rawFunc) Write(func(uintptr) bool) error { f(); return nil }
+
+// While flush writes, the writer gets nothing, though it may wake by mistake:
+// two writes at once would tear the stream.
+func TestOutbox_flushKeepsWriterAway(t *testing.T) {
+	t.Parallel()
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	o := newOutbox(1000)
+	w := newWriter(here, time.Second)
+	w.raw = rawFunc(func() {
+		if err := o.push(1, nil, []byte("second"), true); err != nil {
+			t.Error(err)
+		}
+		if b := o.take(); b != nil {
+			t.Errorf("the writer got %q", b)
+		}
+		w.n = 3 // the kernel took no more
+	})
+	o.attach(w)
+	o.take() // the writer sleeps
+	o.push(1, nil, []byte("first"), false)
+	o.flush()
+	select {
+	case <-o.wake:
+	default:
+		t.Fatal("the writer was not woken for the rest")
+	}
+	if b, want := o.take(), appendFrame(nil, 1, nil, []byte("first"))[3:]; !bytes.Equal(b, want) {
+		t.Fatalf("rest %q, not %q", b, want)
+	}
+	o.done()
+	if b := o.take(); !bytes.Equal(b, appendFrame(nil, 1, nil, []byte("second"))) {
+		t.Fatalf("then %q", b)
+	}
+	o.done()
+	// The half frame that a lost connection leaves is not sent on the next one.
+	w.raw = rawFunc(func() { w.n = 3 })
+	o.take()
+	o.push(1, nil, []byte("third"), false)
+	o.flush()
+	o.detach()
+	if b := o.take(); b != nil {
+		t.Fatalf("after the end: %q", b)
+	}
+}
+
 // Flushing callers and the writer share one connection with a reader that is
 // slower than they are: nothing is lost, doubled or torn.
 func TestWriter_flushAndWriterTakeTurns(t *testing.T) {

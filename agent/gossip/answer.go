@@ -66,8 +66,8 @@ func (g *Gossip) namesLocked(h hello, now time.Time) (byte, string) {
 	}
 	if h.name == g.opts.Name {
 		detail := fmt.Sprintf("%s at %s", g.opts.Name, g.self)
-		if g.meta.Cluster == ([16]byte{}) && h.meta.ID < g.meta.ID {
-			// Two that have no cluster yet: one rule for both, or both stop.
+		if g.meta.Cluster == ([16]byte{}) && g.others.Load() <= 1 && h.meta.ID < g.meta.ID {
+			// Two that are alone: one rule for both, or both stop.
 			g.stop(fmt.Errorf("%w: %s at %s", ErrNameTaken, h.name, h.addr))
 			return replyOldPlace, detail
 		}

@@ -560,3 +560,188 @@ func TestGossip_forcedOutWhileCutOffComesBack(t *testing.T) {
 		})
 	})
 }
+
+func TestGossip_fiveHundredRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.close()
+		all := c.form(10, nil)
+		src := all[3]
+		id := src.Self().ID
+		equal := func() bool {
+			want := src.Records(id)
+			for _, a := range c.all {
+				if a == src {
+					continue
+				}
+				told := a.told(id)
+				if len(told) != len(want) {
+					return false
+				}
+				for k, v := range want {
+					if told[k] != string(v) {
+						return false
+					}
+				}
+			}
+			return true
+		}
+		for i := range 500 {
+			src.SetLocal(fmt.Sprintf("i/%d", i), []byte(strings.Repeat("x", 120)))
+		}
+		t.Logf("500 records everywhere after %v", c.await("500 records", time.Second, equal))
+		_, before := c.net.Sent()
+		src.SetLocal("i/77", []byte("changed"))
+		t.Logf("one change everywhere after %v", c.await("one change", time.Second, equal))
+		if _, after := c.net.Sent(); after-before > 40<<10 {
+			t.Errorf("one change took %d bytes of packets", after-before)
+		}
+		src.DeleteLocal("i/78")
+		src.SetLocal("long", []byte(strings.Repeat("y", 5000)))
+		c.await("a removal and a long one", time.Second, equal)
+		c.net.Lose(0.3)
+		for i := range 60 {
+			src.SetLocal(fmt.Sprintf("i/%d", i%7), []byte(fmt.Sprint("v", i)))
+			time.Sleep(30 * time.Millisecond)
+		}
+		c.await("many changes under loss", 3*time.Second, equal)
+		c.net.Heal()
+		late := c.start(20, nil)
+		if n, err := late.Join(t.Context(), []string{all[0].addr.String()}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		c.await("a newcomer has them", time.Second, equal)
+		c.net.Cut(all[0].addr, all[1].addr)
+		time.Sleep(5 * time.Second)
+		src.SetLocal("i/1", []byte("while cut off"))
+		time.Sleep(30 * time.Second)
+		c.net.Heal()
+		c.await("those that were cut off have it", 20*time.Second, equal)
+	})
+}
+
+func TestGossip_injectedFetch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.close()
+		var calls sync.Map
+		all := c.form(3, func(o *gossip.Options) {
+			o.Fetch = func(_ context.Context, m gossip.Member) ([]byte, error) {
+				n, loaded := calls.LoadOrStore(m.Name, 1)
+				if loaded {
+					calls.Store(m.Name, n.(int)+1)
+				} else {
+					return nil, errors.New("not reached")
+				}
+				b, ok := c.all[m.Name].Entry("")
+				if !ok {
+					return nil, errors.New("no entry")
+				}
+				return b, nil
+			}
+		})
+		all[0].SetLocal("long", []byte(strings.Repeat("z", 9000)))
+		id := all[0].Self().ID
+		c.await("fetched by the given way", 2*time.Second, func() bool {
+			return len(all[1].told(id)["long"]) == 9000 && len(all[2].told(id)["long"]) == 9000
+		})
+		if _, ok := calls.Load("m0"); !ok {
+			t.Error("it was not asked")
+		}
+	})
+}
+
+func TestGossip_udpBlocked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.close()
+		all := c.form(3, nil)
+		c.net.BlockPackets(true)
+		time.Sleep(time.Minute)
+		for _, a := range all {
+			if a.count(member.Alive) != 3 {
+				t.Errorf("%s sees %d alive", a.name, a.count(member.Alive))
+			}
+		}
+	})
+}
+
+func TestGossip_knownPeersAreFoundAgain(t *testing.T) {
+	t.Parallel()
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.close()
+		n := 0
+		all := c.form(3, func(o *gossip.Options) { o.DataDir = dirs[n]; n++ })
+		time.Sleep(5 * time.Second)
+		ids := map[int]member.ID{}
+		for i, a := range all {
+			ids[i] = a.Self().ID
+		}
+		for _, a := range all {
+			c.crash(a)
+		}
+		for i := range 3 {
+			all[i] = c.start(i, func(o *gossip.Options) { o.DataDir, o.Meta.ID = dirs[i], ids[i] })
+		}
+		c.await("all back without being told where", 15*time.Second, func() bool {
+			return !slices.ContainsFunc(all, func(a *agent) bool { return a.count(member.Alive) != 3 })
+		})
+	})
+}
+
+func TestGossip_metaUpdatesAreFew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.close()
+		all := c.form(3, nil)
+		for i := range 500 {
+			all[0].UpdateMeta(func(m *member.Meta) { m.Epoch = uint64(i + 1) })
+			time.Sleep(10 * time.Millisecond)
+		}
+		c.await("the last epoch is known", 2*time.Second, func() bool {
+			a, _ := all[1].Member(all[0].Self().ID)
+			b, _ := all[2].Member(all[0].Self().ID)
+			return a.Epoch == 500 && b.Epoch == 500
+		})
+		synctest.Wait()
+		n := 0
+		all[1].mu.Lock()
+		for _, e := range all[1].events {
+			if e.Kind == gossip.Updated {
+				n++
+			}
+		}
+		all[1].mu.Unlock()
+		if n > 10 {
+			t.Errorf("%d updates in five seconds", n)
+		}
+	})
+}
+
+func TestGossip_slowReceiverBlocksNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.close()
+		release := make(chan struct{})
+		first := true
+		all := c.form(3, func(o *gossip.Options) {
+			if first {
+				o.OnEvent = func(gossip.Event) { <-release }
+			}
+			first = false
+		})
+		time.Sleep(30 * time.Second)
+		c.crash(all[2])
+		c.await("a stuck receiver does not stop detection", 3*time.Second, func() bool {
+			return all[0].status("m2") == member.Failed && all[1].status("m2") == member.Failed
+		})
+		close(release)
+	})
+}

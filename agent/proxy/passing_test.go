@@ -314,10 +314,6 @@ func TestPassing_retries(t *testing.T) {
 	}
 	dead.Close()
 	gone := Instance{Service: "shop", ID: "a0", Member: "m0", Addr: dead.Addr().String(), Weight: 100, Health: Passing}
-	closing := func(nc net.Conn) { // reads a little, and breaks off
-		buf := make([]byte, 1<<20)
-		nc.Read(buf)
-	}
 	small, large := strings.Repeat("x", 10), strings.Repeat("x", 3<<20)
 	for name, tc := range map[string]struct {
 		method, body string
@@ -351,7 +347,9 @@ func TestPassing_retries(t *testing.T) {
 			})
 			list := []Instance{gone, instanceOf(good, "m1")}
 			if tc.breaks {
-				bad := startApp(t, "a0", closing)
+				bad := startApp(t, "a0", func(nc net.Conn) { // reads some of it, and breaks off
+					io.CopyN(io.Discard, nc, int64(min(1+len(tc.body), 256<<10)))
+				})
 				list[0] = instanceOf(bad, "m0")
 			}
 			r := startRig(t, setup{apps: list})

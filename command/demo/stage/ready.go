@@ -64,10 +64,14 @@ func (s *Stage) Serving(ctx context.Context, i, instances int) error {
 // poll asks until it is so. A process that has ended meanwhile without being
 // told to is the better explanation.
 func (s *Stage) poll(ctx context.Context, i int, what string, ask func() (bool, error)) error {
+	var err error // the last that tells more than that time is up
 	for {
-		done, err := ask()
+		done, now := ask()
 		if done {
 			return nil
+		}
+		if ctx.Err() == nil || err == nil {
+			err = now
 		}
 		if fallen := s.fallen(); fallen != nil {
 			return fmt.Errorf("%w: %s ended while starting (%s); the end of its log:\n%s", ErrNotReady, fallen.Name, fallen.Fate(), fallen.tail(12))

@@ -26,6 +26,7 @@ type call struct {
 	sentAt   int64
 	sentTo   number
 	tries    int
+	sent     int  // how many times it left for an owner
 	maybe    bool // the owner may have done it
 	done     bool
 }
@@ -46,6 +47,7 @@ type op struct {
 	handle   uint64
 	deadline int64
 	merge    *session.Update // not a request: an offered record to be merged (S6)
+	same     []*op           // the same operation, come again while this one waited
 	answered bool
 }
 
@@ -144,7 +146,7 @@ func (n *Node) forward(c *call, owner number) {
 	p := n.peer(owner)
 	bad := p.badUntil > n.now.Mono
 	if !bad || c.tries > 1 {
-		c.maybe = c.maybe || c.req.Kind.Mutates()
+		c.leaves()
 		n.send(n.holder(owner), msg)
 	}
 	if (bad && !p.refused || c.tries > 1) && c.from.Num == 0 {
@@ -155,11 +157,17 @@ func (n *Node) forward(c *call, owner number) {
 			m := &n.t.Members[i]
 			if left > 0 && m.Num != owner && m.Num != n.self.Num && m.State == ring.Up && n.peer(m.Num).badUntil <= n.now.Mono {
 				left--
-				c.maybe = c.maybe || c.req.Kind.Mutates()
+				c.leaves()
 				n.send(m.Holder(), &relay)
 			}
 		}
 	}
+}
+
+// leaves notes that the request is on its way to where it may be done.
+func (c *call) leaves() {
+	c.sent++
+	c.maybe = c.maybe || c.req.Kind.Mutates()
 }
 
 // settleCall takes the owner's answer to a call: the client's, or a reason to
@@ -171,6 +179,9 @@ func (n *Node) settleCall(c *call, r *session.Response) {
 		c.state = callWaiting
 	case r.Status == session.UnknownEnd && r.Code == codeOwnerLost:
 		c.maybe, c.state = true, callWaiting
+	case r.Status == session.Unavailable && c.sent > 1 && c.maybe:
+		// One of the copies sent was refused; another may still be done.
+		c.state = callWaiting
 	default:
 		n.endCall(c, r)
 	}
@@ -229,7 +240,11 @@ func (n *Node) late(c *call) *session.Response {
 // isPending reports whether the call's write is on its way to copies.
 func (n *Node) isPending(c *call) bool {
 	w := n.slots[c.slot].writes[c.req.ID]
-	return w != nil && (w.op != nil && w.op.call == c || slices.ContainsFunc(w.sharers, func(o *op) bool { return o.call == c }))
+	if w == nil || w.op == nil {
+		return false
+	}
+	mine := func(o *op) bool { return o.call == c }
+	return mine(w.op) || slices.ContainsFunc(w.sharers, mine) || slices.ContainsFunc(w.op.same, mine)
 }
 
 // finish answers an op: to the client of this agent, or to the agent that
@@ -241,6 +256,10 @@ func (n *Node) finish(o *op, r *session.Response) {
 	o.answered = true
 	if r.Owner == 0 {
 		r.Owner = n.self.Num
+	}
+	for _, s := range o.same {
+		c := *r
+		n.finish(s, &c)
 	}
 	if o.call != nil {
 		n.settleCall(o.call, r)

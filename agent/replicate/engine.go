@@ -19,9 +19,10 @@ import (
 // Link carries an engine's messages. Its methods never block, may drop, and are
 // called one at a time with the engine's lock held: they must not call back.
 type Link interface {
-	// Send sends a payload to one run of a member. The payload may be reused
-	// once it returns.
+	// Send sends a payload to one run of a member, at the latest with the next
+	// Flush. The payload may be reused once it returns.
 	Send(to *ring.Member, bulk bool, payload []byte)
+	Flush()
 	// ToLeader sends a control message to whoever leads.
 	ToLeader(m ring.Message)
 }
@@ -84,12 +85,18 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 // step runs f under the lock and does what the core then wants.
-func (e *Engine) step(f func(now Time, out *Out)) {
+func (e *Engine) step(f func(now Time, out *Out)) { e.stepBuffered(f, true) }
+
+// stepBuffered is step; without flush, what it sends may wait for more.
+func (e *Engine) stepBuffered(f func(now Time, out *Out), flush bool) {
 	e.mu.Lock()
 	e.out.Reset()
 	now := e.clock()
 	f(now, &e.out)
 	e.deliver(now)
+	if flush {
+		e.link.Flush()
+	}
 	tell := len(e.tables) > 0
 	e.mu.Unlock()
 	if tell {
@@ -222,7 +229,9 @@ func (e *Engine) Touch(id session.ID) {
 	})
 }
 
-// Receive takes a payload that another engine's link was given.
+// Receive takes a payload that another engine's link was given. What it makes
+// this engine send goes out with the next Flush, so that many messages that
+// came together are answered together.
 func (e *Engine) Receive(from member.ID, boot member.Boot, payload []byte) error {
 	r := codec.NewReader(payload)
 	epoch, num := ring.Epoch(r.Uvarint()), member.Number(r.Uvarint())
@@ -233,13 +242,27 @@ func (e *Engine) Receive(from member.ID, boot member.Boot, payload []byte) error
 	if err != nil {
 		return err
 	}
-	e.step(func(now Time, out *Out) {
+	e.stepBuffered(func(now Time, out *Out) {
 		if known := e.node.t.Member(num); known != nil && known.Boot == boot && known.ID != from {
 			return // it says another's number
 		}
 		e.node.Receive(now, ring.Holder{Num: num, Boot: boot}, epoch, m, out)
-	})
+	}, false)
 	return nil
+}
+
+// Flush lets go what Receive has left waiting.
+func (e *Engine) Flush() {
+	e.mu.Lock()
+	e.link.Flush()
+	e.mu.Unlock()
+}
+
+// SetDefaults changes what a session gets that does not say otherwise.
+func (e *Engine) SetDefaults(d Defaults) {
+	e.mu.Lock()
+	e.node.cfg.Defaults = d
+	e.mu.Unlock()
 }
 
 // Control takes a message from the leader.

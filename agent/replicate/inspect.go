@@ -69,6 +69,13 @@ type Figures struct {
 	Leader   member.Number
 }
 
+// Leader returns the member that granted the last lease, and its term.
+func (e *Engine) Leader() (num member.Number, term uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.node.Leader()
+}
+
 // Figures returns the present figures.
 func (e *Engine) Figures() Figures {
 	e.mu.Lock()

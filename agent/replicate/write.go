@@ -45,10 +45,17 @@ func (n *Node) enqueue(h ring.Slot, o *op) {
 		return
 	}
 	if o.req.Op != (session.OpID{}) {
-		// The same operation again shares the outcome of the first.
+		// The same operation again shares the outcome of the first, or of the
+		// one in the queue: its turn comes after that, and then it is remembered.
 		if w.op != nil && w.op.req != nil && sameOp(w.op.req, o.req) {
 			w.sharers = append(w.sharers, o)
 			return
+		}
+		for _, q := range w.queue {
+			if q.req != nil && sameOp(q.req, o.req) {
+				q.same = append(q.same, o)
+				return
+			}
 		}
 	}
 	if len(w.queue) >= n.p.MaxQueue {

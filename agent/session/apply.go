@@ -188,7 +188,7 @@ func edit(rec *Record, req *Request, env Env, resp *Response) ([]Attr, *Response
 
 func rotated(rec *Record, id ID, env Env) *Record {
 	n := *rec
-	n.ID, n.Gen, n.Ver, n.Ops = id, env.Gen, 1, nil
+	n.ID, n.Gen, n.Ver, n.Ops = id, env.Gen, rec.Ver+1, nil
 	return &n
 }
 

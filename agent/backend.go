@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/rondel-project/rondel/agent/config"
+	"github.com/rondel-project/rondel/agent/gossip"
+	"github.com/rondel-project/rondel/agent/httpapi"
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/telemetry"
+	"github.com/rondel-project/rondel/api"
+)
+
+// backend speaks for the agent as a whole at the HTTP API.
+type backend struct{ a *Agent }
+
+// Self implements httpapi.Process.
+func (b backend) Self() api.Self {
+	a := b.a
+	self, _ := a.roster.member(a.id.id)
+	f := a.engine.Figures()
+	t := a.engine.View().Table
+	stats := map[string]map[string]string{
+		"sessions": {
+			"owned": strconv.Itoa(f.Owned), "held": strconv.Itoa(f.Held), "bytes": strconv.FormatInt(f.Bytes, 10),
+			"slots_open": strconv.Itoa(f.Open), "slots_closed": strconv.Itoa(f.Closed), "slots_filling": strconv.Itoa(f.Filling),
+			"writes_pending": strconv.Itoa(f.Pending), "detached": strconv.FormatBool(f.Detached),
+			"writes": strconv.FormatUint(f.Writes, 10), "reads": strconv.FormatUint(f.Reads, 10),
+		},
+		"ring":   {"epoch": strconv.FormatUint(uint64(t.Epoch), 10), "leader": a.leaderName()},
+		"raft":   a.raft.Stats(),
+		"gossip": {"members": strconv.Itoa(len(a.roster.members())), "health_score": strconv.Itoa(a.gossip.HealthScore())},
+	}
+	return api.Self{Config: config.Masked(*a.cfg.Load()), Member: b.a.apiMember(self), Stats: stats}
+}
+
+// Unready implements httpapi.Process: why another member must not be restarted
+// now.
+func (b backend) Unready() []string {
+	a := b.a
+	v := a.engine.View()
+	var why []string
+	if a.control.leaderID() == "" {
+		why = append(why, "there is no leader")
+	}
+	me := v.Table.ByID(a.id.id)
+	if v.Self.Num == 0 || me == nil || me.State != ring.Up {
+		return append(why, "the table does not name this run of the agent as up yet")
+	}
+	for _, m := range a.roster.members() {
+		if m.Status != member.Alive || m.Witness {
+			continue
+		}
+		if e := v.Table.ByID(m.ID); e == nil || e.Boot != m.Boot || e.State != ring.Up {
+			why = append(why, fmt.Sprintf("member %s is alive, and not up in the table yet", m.Name))
+		}
+	}
+	short := 0
+	for h := range ring.Slot(ring.Slots) {
+		s := &v.Table.Slots[h]
+		want := v.Table.Want(h)
+		mine, full := s.Owner == v.Self.Num, true
+		for _, num := range want {
+			mine = mine || num == v.Self.Num
+			if _, ok := s.InSyncBoot(num); !ok {
+				full = false
+			}
+		}
+		if mine && !full {
+			short++
+		}
+	}
+	if short > 0 {
+		why = append(why, fmt.Sprintf("%d slots held here do not have all their copies yet", short))
+	}
+	return why
+}
+
+// Unserving implements httpapi.Process: why this agent serves nothing.
+func (b backend) Unserving() []string {
+	if v := b.a.engine.View(); v.Table.Epoch == 0 {
+		return []string{"this agent has no table yet: it has not found its cluster, or there is none"}
+	}
+	select {
+	case <-b.a.ending:
+		return []string{"this agent is stopping"}
+	default:
+		return nil
+	}
+}
+
+// Leave implements httpapi.Process.
+func (b backend) Leave(ctx context.Context, force bool) error { return b.a.Leave(ctx, force) }
+
+// Reload implements httpapi.Process.
+func (b backend) Reload(context.Context) (api.ReloadResult, error) {
+	if b.a.reload == nil {
+		return api.ReloadResult{}, fmt.Errorf("this agent was not started from a configuration: %w", httpapi.ErrConflict)
+	}
+	changed, restart, err := b.a.reload()
+	if err != nil {
+		return api.ReloadResult{}, fmt.Errorf("%w: %w", err, httpapi.ErrInvalid)
+	}
+	return api.ReloadResult{Changed: changed, NeedsRestart: restart}, nil
+}
+
+// Configuration implements httpapi.Raft.
+func (b backend) Configuration(ctx context.Context) (out api.RaftConfiguration, err error) {
+	a := b.a
+	list, index, _, err := a.raft.Servers(ctx)
+	if err != nil {
+		return out, fmt.Errorf("raft configuration: %w: %w", err, httpapi.ErrUnavailable)
+	}
+	lead := a.control.leaderID()
+	out.Index, out.Leader = index, a.leaderName()
+	for _, s := range list {
+		m, _ := a.roster.member(s.ID)
+		r := api.RaftServer{ID: string(s.ID), Node: m.Name, Address: s.Addr, Voter: s.Voter, Leader: s.ID == lead}
+		out.Servers = append(out.Servers, r)
+	}
+	return out, nil
+}
+
+// leaderName returns the leader's name, "" where there is none now.
+func (a *Agent) leaderName() string {
+	m, ok := a.roster.member(a.control.leaderID())
+	if !ok || !m.Here() {
+		return ""
+	}
+	return m.Name
+}
+
+// apiMember is a member as the API shows it.
+func (a *Agent) apiMember(m gossip.Member) api.Member {
+	r, _ := a.services.catalog.Snapshot().Member(m.ID)
+	out := api.Member{
+		Name: m.Name, ID: string(m.ID), Addr: m.Addr.String(), Port: int(m.GossipPort), Status: m.Status.String(),
+		Role: r.Role, Version: m.Version, Sessions: r.Sessions,
+		Load: api.Load{CPU: r.Load.CPU, InFlight: r.Load.InFlight, RequestRate: r.Load.RequestRate},
+		Tags: map[string]string{
+			"rpc_port": strconv.Itoa(int(m.RPCPort)), "http_port": strconv.Itoa(int(m.HTTPPort)),
+			"proxy_port": strconv.Itoa(int(m.ProxyPort)), "boot": m.Boot.String(),
+		},
+	}
+	if m.ID == a.id.id {
+		out.Role = a.role()
+	}
+	switch {
+	case !m.Here():
+		out.Role, out.Load, out.Sessions = "", api.Load{}, 0
+	case out.Role == "":
+		out.Role = "nonvoter"
+	case out.Role == "leader" && m.ID != a.control.leaderID() && a.control.leaderID() != "":
+		out.Role = "voter" // it led when it last told
+	}
+	if m.Here() && m.ID == a.control.leaderID() {
+		out.Role = "leader"
+	}
+	return out
+}
+
+type membersBackend struct{ a *Agent }
+
+// Watch implements httpapi.Watcher.
+func (b membersBackend) Watch() (uint64, <-chan struct{}) { return b.a.roster.watchIndex() }
+
+// Members implements httpapi.Members.
+func (b membersBackend) Members() []api.Member {
+	var out []api.Member
+	for _, m := range b.a.roster.members() {
+		out = append(out, b.a.apiMember(m))
+	}
+	return out
+}
+
+// Join implements httpapi.Members.
+func (b membersBackend) Join(ctx context.Context, addr string) error {
+	n, err := b.a.gossip.Join(ctx, []string{addr})
+	if n == 0 {
+		return fmt.Errorf("%w: %w", err, httpapi.ErrUnavailable)
+	}
+	return nil
+}
+
+// ForceLeave implements httpapi.Members.
+func (b membersBackend) ForceLeave(_ context.Context, name string, prune bool) error {
+	err := b.a.gossip.ForceLeave(name, prune)
+	switch {
+	case errors.Is(err, gossip.ErrUnknownMember):
+		return fmt.Errorf("%w: %w", err, httpapi.ErrNotFound)
+	case errors.Is(err, gossip.ErrStillHere):
+		return fmt.Errorf("%w: %w", err, httpapi.ErrConflict)
+	}
+	return err
+}
+
+func encodeKey(k []byte) string { return base64.StdEncoding.EncodeToString(k) }
+
+// publishMetrics makes the figures known that parts keep themselves.
+func (a *Agent) publishMetrics() error {
+	w := a.transport
+	return a.metrics.Watch(telemetry.Sources{
+		SessionsOwned: func() int { return a.engine.Figures().Owned },
+		SessionsHeld:  func() int { return a.engine.Figures().Held },
+		SessionBytes:  func() int64 { return a.engine.Figures().Bytes },
+		RingEpoch:     func() uint64 { return uint64(a.engine.View().Table.Epoch) },
+		Members: func() map[string]int {
+			out := map[string]int{}
+			for _, m := range a.roster.members() {
+				out[m.Status.String()]++
+			}
+			return out
+		},
+		GossipHealth:      a.gossip.HealthScore,
+		Leader:            a.leader.Leading,
+		MessagesDropped:   func() uint64 { return w.Stats().Dropped },
+		PeersUnreachable:  func() uint64 { return w.Stats().Unreachable },
+		ConnectionsBroken: func() uint64 { return w.Stats().Broken },
+		ConnectionsTurned: func() uint64 { return w.Stats().Turned },
+	})
+}

@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rondel-project/rondel/agent/catalog"
+	"github.com/rondel-project/rondel/agent/check"
+	"github.com/rondel-project/rondel/agent/httpapi"
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/api"
+)
+
+type servicesBackend struct{ a *Agent }
+
+// wrapped gives the catalog's errors the kind that the API answers by.
+func wrapped(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, catalog.ErrInvalid):
+		return fmt.Errorf("%w: %w", err, httpapi.ErrInvalid)
+	case errors.Is(err, catalog.ErrUnknownInstance), errors.Is(err, check.ErrUnknownCheck):
+		return fmt.Errorf("%w: %w", err, httpapi.ErrNotFound)
+	case errors.Is(err, catalog.ErrConfigured):
+		return fmt.Errorf("%w: %w", err, httpapi.ErrConflict)
+	}
+	return err
+}
+
+const checkPrefix = "service:"
+
+// checkID names a check: service:INSTANCE, from the second on with its number.
+func checkID(instance string, index int) string {
+	if index == 0 {
+		return checkPrefix + instance
+	}
+	return fmt.Sprintf("%s%s:%d", checkPrefix, instance, index+1)
+}
+
+// Services implements httpapi.Services.
+func (b servicesBackend) Services() []api.Service {
+	s := b.a.services
+	var out []api.Service
+	for _, i := range s.local.Instances() {
+		reg, _, err := s.local.Registration(i.ID)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		v := api.Service{
+			ID: i.ID, Name: i.Name, Address: i.Address, Port: i.Port, Weight: i.Weight, Backup: i.Backup, Tags: orEmpty(i.Tags),
+			Health: string(i.Health), Maintenance: i.Maintenance, Drain: i.Draining, Load: i.Load, Checks: []api.CheckStatus{},
+		}
+		if i.Maintenance {
+			v.Reason = i.Reason
+		}
+		if v.Address == "" {
+			v.Address = s.address()
+		}
+		for k, c := range i.Checks {
+			cs := api.CheckStatus{Status: string(c.Health), Output: c.Reason, Since: c.Since}
+			cs.ID = checkID(i.ID, k)
+			if k < len(reg.Checks) {
+				r := reg.Checks[k]
+				cs.HTTP, cs.TCP, cs.TTL = r.HTTP, r.TCP, api.Duration(r.TTL)
+				cs.Interval, cs.Timeout = api.Duration(r.Interval), api.Duration(r.Timeout)
+			}
+			v.Checks = append(v.Checks, cs)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func orEmpty(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// Register implements httpapi.Services.
+func (b servicesBackend) Register(r api.ServiceRegistration) error {
+	reg := catalog.Registration{ID: r.ID, Name: r.Name, Address: r.Address, Port: r.Port, Backup: r.Backup, Tags: r.Tags}
+	if reg.ID == "" && r.Port > 0 {
+		reg.ID = fmt.Sprintf("%s:%d", r.Name, r.Port)
+	}
+	weight := r.Weight
+	reg.Weight = &weight
+	for _, c := range r.Checks {
+		reg.Checks = append(reg.Checks, catalog.Check{
+			HTTP: c.HTTP, TCP: c.TCP, TTL: catalog.Duration(c.TTL),
+			Interval: catalog.Duration(c.Interval), Timeout: catalog.Duration(c.Timeout),
+		})
+	}
+	return wrapped(b.a.services.local.Register(reg))
+}
+
+// Deregister implements httpapi.Services.
+func (b servicesBackend) Deregister(id string) error {
+	return wrapped(b.a.services.local.Deregister(id))
+}
+
+// SetMaintenance implements httpapi.Services.
+func (b servicesBackend) SetMaintenance(id string, m httpapi.Maintenance) error {
+	if m.Drain {
+		return wrapped(b.a.services.local.SetDrain(id, m.Enable))
+	}
+	return wrapped(b.a.services.local.SetMaintenance(id, m.Enable, m.Reason))
+}
+
+// ReportLoad implements httpapi.Services.
+func (b servicesBackend) ReportLoad(id string, load float64) error {
+	return wrapped(b.a.services.local.SetLoad(id, load))
+}
+
+// Report implements httpapi.Checks: the id is the instance's, or the check's.
+func (b servicesBackend) Report(id, status, note string) error {
+	instance := strings.TrimPrefix(id, checkPrefix)
+	err := b.a.services.checks.Beat(instance, check.Status(status), note)
+	if errors.Is(err, check.ErrUnknownCheck) {
+		if i := strings.LastIndexByte(instance, ':'); i > 0 {
+			if b.a.services.checks.Beat(instance[:i], check.Status(status), note) == nil {
+				return nil
+			}
+		}
+	}
+	return wrapped(err)
+}
+
+type catalogBackend struct{ a *Agent }
+
+// Watch implements httpapi.Watcher.
+func (b catalogBackend) Watch() (uint64, <-chan struct{}) {
+	changed := b.a.services.catalog.Changed()
+	return b.a.services.catalog.Snapshot().Index, changed
+}
+
+// Instances implements httpapi.Catalog.
+func (b catalogBackend) Instances() []api.CatalogInstance {
+	type key struct {
+		member member.ID
+		id     string
+	}
+	counts := map[key]struct {
+		inFlight int
+		fresh    uint64
+	}{}
+	if b.a.doors != nil {
+		for _, c := range b.a.doors.proxy.Counters() {
+			counts[key{c.Member, c.ID}] = struct {
+				inFlight int
+				fresh    uint64
+			}{int(c.InFlight), c.NewSessions}
+		}
+	}
+	var out []api.CatalogInstance
+	s := b.a.services.catalog.Snapshot()
+	for _, svc := range s.Services() {
+		for _, i := range s.Instances(svc.Name) {
+			n := counts[key{i.Member, i.ID}]
+			out = append(out, api.CatalogInstance{
+				ID: i.ID, Name: i.Name, Member: i.MemberName, Address: i.Address, Port: i.Port, Weight: i.Weight,
+				Backup: i.Backup, Tags: orEmpty(i.Tags), Health: string(i.Health), Maintenance: i.Maintenance,
+				Drain: i.Draining, Load: i.Load, InFlight: n.inFlight, NewSessions: n.fresh,
+			})
+		}
+	}
+	return out
+}

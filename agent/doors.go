@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/rondel-project/rondel/agent/config"
+	"github.com/rondel-project/rondel/agent/httpapi"
+	"github.com/rondel-project/rondel/agent/proxy"
+)
+
+// buildDoors binds the ports that users reach.
+func (a *Agent) buildDoors(env Env, cfg config.Runtime, _ hclog.Logger, undo *[]func() error) error {
+	if env.NoDoors {
+		return nil
+	}
+	d := &doors{}
+	bind := func(what, option string, addr netip.AddrPort, to *[]net.Listener) error {
+		l, err := env.Listen(addr)
+		if err != nil {
+			return portError(what, option, addr, err)
+		}
+		*undo = append(*undo, l.Close)
+		*to = append(*to, l)
+		return nil
+	}
+	if err := bind("HTTP API", "-http-port", cfg.Network.HTTP, &d.apiPorts); err != nil {
+		return err
+	}
+	if cfg.Proxy.HTTP.IsValid() {
+		if err := bind("proxy", "-proxy-port", cfg.Proxy.HTTP, &d.proxyPorts); err != nil {
+			return err
+		}
+	}
+	a.doors = d
+	return nil
+}
+
+// openDoors makes what answers at those ports, once all that it speaks for is
+// there.
+func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
+	if a.doors == nil {
+		return nil
+	}
+	a.doors.proxy, err = proxy.New(proxy.Options{
+		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	b := backend{a}
+	a.doors.api = httpapi.New(httpapi.Options{
+		Logger: log, Process: b, Members: membersBackend{a}, Ring: ringBackend{a}, Sessions: sessionsBackend{a},
+		Services: servicesBackend{a}, Checks: servicesBackend{a}, Catalog: catalogBackend{a}, Raft: b,
+		Logs: logsOf(log), Metrics: a.metrics, Node: cfg.Node.Name, Hosts: cfg.API.Hosts,
+		MaxSession: int(cfg.Session.MaxSize),
+	})
+	return nil
+}
+
+// logsOf returns the logger as the monitor listens to it. A logger that cannot
+// be listened to is replaced by one that says nothing.
+func logsOf(log hclog.Logger) httpapi.Logs {
+	if l, ok := log.(hclog.InterceptLogger); ok {
+		return l
+	}
+	return hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off})
+}

@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/catalog"
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/proxy"
+	"github.com/rondel-project/rondel/agent/replicate"
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// proxySessions is what the proxy asks about session ids.
+type proxySessions struct{ engine *replicate.Engine }
+
+// Mint implements proxy.Sessions.
+func (s proxySessions) Mint(m member.ID) (string, bool) {
+	id, ok := s.engine.View().Mint(m, time.Now())
+	return string(id), ok
+}
+
+// Parse implements proxy.Sessions.
+func (s proxySessions) Parse(id string) (uint16, time.Time, error) {
+	p, err := s.engine.View().Keys.Parse(id)
+	switch {
+	case errors.Is(err, session.ErrUnknownKey):
+		return 0, time.Time{}, proxy.ErrUnknownKey
+	case err != nil:
+		return 0, time.Time{}, proxy.ErrForeign
+	}
+	return uint16(p.Slot), p.Issued, nil
+}
+
+// Locate implements proxy.Sessions.
+func (s proxySessions) Locate(slot uint16) (member.ID, []member.ID, time.Duration) {
+	if slot >= ring.Slots {
+		return "", nil, 0
+	}
+	return s.engine.View().Locate(ring.Slot(slot), time.Now())
+}
+
+// Exists implements proxy.Sessions.
+func (s proxySessions) Exists(ctx context.Context, id string) (exists, known bool) {
+	return s.engine.Exists(ctx, session.ID(id))
+}
+
+// Touch implements proxy.Sessions.
+func (s proxySessions) Touch(id string) { s.engine.Touch(session.ID(id)) }
+
+// feed keeps the proxy's knowledge of instances, of the table and of the route
+// that a lone service gets.
+type feed struct {
+	mu       sync.Mutex // guards all
+	fallback string
+	tagKey   []byte
+	position int
+}
+
+// feedTable tells the proxy what it needs of the table.
+func (a *Agent) feedTable(t *ring.Table) {
+	if a.doors == nil || a.doors.proxy == nil {
+		return
+	}
+	f := &a.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(t.Keys) > 0 {
+		// Of the first key, since tags shall outlive a rotation.
+		key, err := hkdf.Key(sha256.New, t.Keys[0].Secret[:], nil, "rondel cookie tag", 32)
+		if err == nil && !slices.Equal(key, f.tagKey) {
+			f.tagKey = key
+			a.doors.proxy.SetTagKey(key)
+		}
+	}
+	if m := t.ByID(a.id.id); m != nil {
+		if at := t.Position(m.Num); at >= 0 && at != f.position {
+			f.position = at
+			a.doors.proxy.SetPosition(at)
+		}
+	}
+}
+
+// feedInstances tells the proxy of each change of the catalog.
+func (a *Agent) feedInstances(ctx context.Context) error {
+	for {
+		changed := a.services.catalog.Changed()
+		a.setInstances(a.services.catalog.Snapshot())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+func (a *Agent) setInstances(s *catalog.Snapshot) {
+	var list []proxy.Instance
+	services := s.Services()
+	for _, svc := range services {
+		for _, i := range s.Instances(svc.Name) {
+			list = append(list, proxy.Instance{
+				Service: i.Name, ID: i.ID, Member: i.Member, Addr: i.Addr(), Weight: i.Weight, Backup: i.Backup,
+				Health: proxyHealth(i), Maintenance: i.Maintenance, Draining: i.Draining,
+				Local: i.Member == a.id.id, Load: i.Load,
+			})
+		}
+	}
+	a.doors.proxy.SetInstances(list)
+	a.chooseFallback(services)
+}
+
+func proxyHealth(i catalog.Instance) proxy.Health {
+	switch i.Health {
+	case catalog.Passing:
+		return proxy.Passing
+	case catalog.Warning:
+		return proxy.Warning
+	}
+	return proxy.Critical
+}
+
+// chooseFallback gives a lone service the route that matches everything. It
+// stays with it as long as the service is there: a second one that is
+// registered does not take the first one's users away.
+func (a *Agent) chooseFallback(services []catalog.Service) {
+	f := &a.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cfg := *a.cfg.Load()
+	there := func(name string) bool {
+		return slices.ContainsFunc(services, func(s catalog.Service) bool { return s.Name == name })
+	}
+	next := f.fallback
+	if next == "" || !there(next) {
+		next = ""
+		if len(services) == 1 {
+			next = services[0].Name
+		}
+	}
+	if next == f.fallback || len(cfg.Routes) > 0 {
+		return
+	}
+	f.fallback = next
+	if err := a.doors.proxy.Reload(proxyConfig(cfg, next)); err != nil {
+		a.log.Error("route of a lone service refused", "service", next, "error", err)
+		return
+	}
+	if next != "" {
+		a.log.Info("all requests go to the only service, no route is configured", "service", next)
+	}
+}
+
+// proxyCounters is what the proxy has to do, for the load that gossip tells.
+func (a *Agent) proxyCounters() (inFlight int, requests uint64) {
+	if a.doors == nil || a.doors.proxy == nil {
+		return 0, 0
+	}
+	t := a.doors.proxy.Totals()
+	return int(t.InFlight), t.Requests
+}

@@ -1,0 +1,12 @@
+// Package sim runs the cores of a whole cluster (replicate.Node on each
+// member, leader.Core on the one that leads) through faults, in one goroutine
+// and in simulated time, and checks what clients saw.
+//
+// It has nothing but tests. The same seed gives the same run:
+//
+//	go test ./agent/replicate/sim -run TestSim -seeds=5000 -seed=1
+//
+// It promises that the members' code is the product's own; Raft is one object
+// here that commits in order, can be cut off from and can change hands. It does
+// not try connections, disks or gossip.
+package sim

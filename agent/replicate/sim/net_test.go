@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/rondel-project/rondel/agent/leader"
+	"github.com/rondel-project/rondel/agent/replicate"
+	"github.com/rondel-project/rondel/agent/ring"
+)
+
+// network carries messages between hosts: late, lost, twice, out of order, or
+// not at all where a link is cut.
+type network struct {
+	w       *world
+	cut     [][]int64 // until when nothing passes from, to
+	slow    [][]int64 // until when everything is late
+	last    [][][2]int64
+	refused [][]int64 // when the sender last heard that nobody listens
+	failing [][]int64 // since when sends fail
+}
+
+func grid[T any](n int) [][]T {
+	g := make([][]T, n)
+	for i := range g {
+		g[i] = make([]T, n)
+	}
+	return g
+}
+
+func (n *network) init(w *world) {
+	n.w = w
+	n.cut, n.slow, n.last = grid[int64](w.members), grid[int64](w.members), grid[[2]int64](w.members)
+	n.refused, n.failing = grid[int64](w.members), grid[int64](w.members)
+}
+
+// linked reports whether both directions between two hosts pass.
+func (n *network) linked(a, b int) bool {
+	return a == b || n.cut[a][b] <= n.w.now && n.cut[b][a] <= n.w.now
+}
+
+// carry lets f happen at the other end, or not.
+func (n *network) carry(from, to int, lane int, f func()) {
+	w := n.w
+	if from == to {
+		w.at(w.between(5*us, 50*us), to, f)
+		return
+	}
+	delay := w.between(100*us, 2*ms)
+	if n.cut[from][to] > w.now {
+		// What is in a socket's buffer arrives late, if the connection lives.
+		if !w.chance(0.2) {
+			return
+		}
+		delay += n.cut[from][to] - w.now
+	}
+	if n.slow[from][to] > w.now {
+		delay += w.between(200*ms, 2500*ms)
+	}
+	p := w.rng.Float64()
+	switch {
+	case p < 0.005:
+		w.stats["dropped"]++
+		return
+	case p < 0.010: // left over in an old connection: late and out of order
+		w.at(delay+w.between(2*ms, 900*ms), to, f)
+		return
+	case p < 0.013:
+		w.at(delay+w.between(0, 300*ms), to, f)
+	}
+	at := max(w.now+delay, n.last[from][to][lane]+1)
+	n.last[from][to][lane] = at
+	w.at(at-w.now, to, f)
+}
+
+// message sends what one core has for another through its encoding.
+func (n *network) message(h *host, from ring.Holder, epoch ring.Epoch, s replicate.Send) {
+	w := n.w
+	m := h.core.Table().Member(s.To.Num)
+	if m == nil || m.Boot != s.To.Boot || from.Num == 0 {
+		return
+	}
+	to := w.byID[m.ID]
+	if !n.reachable(h, to) {
+		return
+	}
+	bytes := replicate.AppendMessage(nil, s.Msg, h.mono())
+	lane := 0
+	if s.Bulk {
+		lane = 1
+	}
+	n.carry(h.idx, to, lane, func() {
+		r := w.hosts[to]
+		if !r.up || r.boot != s.To.Boot {
+			return // the connection was to another process
+		}
+		msg, err := replicate.DecodeMessage(bytes, r.mono())
+		if err != nil {
+			w.check.fail("m%d cannot read a %T from m%d: %v", to, s.Msg, h.idx, err)
+			return
+		}
+		if w.log > 1 {
+			w.logf("m%d -> m%d %T %+v", h.idx, to, msg, msg)
+		}
+		r.step(func(t replicate.Time, out *replicate.Out) { r.core.Receive(t, from, epoch, msg, out) })
+	})
+}
+
+// reachable gives the sender the evidence that a connection attempt gives, and
+// reports whether there is any use in sending.
+func (n *network) reachable(h *host, to int) bool {
+	w := n.w
+	r := w.hosts[to]
+	if n.linked(h.idx, to) {
+		n.failing[h.idx][to] = 0
+		if r.up {
+			return true
+		}
+		if w.now-n.refused[h.idx][to] > 100*ms {
+			n.refused[h.idx][to] = w.now
+			n.evidence(h, to, true)
+		}
+		return false
+	}
+	if n.failing[h.idx][to] == 0 {
+		n.failing[h.idx][to] = w.now
+	}
+	if w.now-n.failing[h.idx][to] > sc && w.now-n.refused[h.idx][to] > 500*ms {
+		n.refused[h.idx][to] = w.now
+		n.evidence(h, to, false)
+	}
+	return true
+}
+
+func (n *network) evidence(h *host, to int, refused bool) {
+	w := n.w
+	boot, lost := h.boot, w.hosts[to].boot
+	w.at(w.between(100*us, 2*ms), h.idx, func() {
+		if !h.up || h.boot != boot {
+			return
+		}
+		m := h.core.Table().ByID(w.hosts[to].id)
+		if m == nil || m.Boot != lost {
+			return
+		}
+		who := m.Holder()
+		h.step(func(t replicate.Time, out *replicate.Out) { h.core.PeerDown(t, who.Num, refused, out) })
+		if refused && h.lead != nil {
+			h.lead.step(leader.Refused{Who: who})
+		}
+	})
+}
+
+// toLeader sends a control message to whom the sender takes for the leader.
+func (n *network) toLeader(h *host, m ring.Message) {
+	w := n.w
+	w.check.told(h, m)
+	to := h.leader
+	if to < 0 || to != h.idx && !n.reachable(h, to) {
+		return
+	}
+	bytes := ring.AppendMessage(nil, m)
+	n.carry(h.idx, to, 0, func() {
+		r := w.hosts[to]
+		if !r.up || r.lead == nil {
+			return
+		}
+		msg, err := ring.DecodeMessage(bytes)
+		if err != nil {
+			w.check.fail("the leader cannot read a %T from m%d: %v", m, h.idx, err)
+			return
+		}
+		switch m := msg.(type) {
+		case *ring.Renew:
+			r.lead.step(leader.Renewed{Renew: m})
+		case *ring.AddInSync:
+			r.lead.step(leader.AddAsked{AddInSync: m})
+		case *ring.Report:
+			r.lead.step(leader.Reported{Report: m})
+		case *ring.Stop:
+			r.lead.step(leader.StopAsked{Stop: m})
+		}
+	})
+}
+
+// control sends a message of the leader to a member.
+func (n *network) control(h *host, to leader.Peer, m ring.Message) {
+	w := n.w
+	i, ok := w.byID[to.ID]
+	if !ok {
+		i = slices.IndexFunc(w.hosts, func(r *host) bool { return r.boot == to.Boot })
+	}
+	if i < 0 || i != h.idx && !n.reachable(h, i) {
+		return
+	}
+	bytes := ring.AppendMessage(nil, m)
+	n.carry(h.idx, i, 0, func() {
+		r := w.hosts[i]
+		if !r.up || r.boot != to.Boot {
+			return
+		}
+		msg, err := ring.DecodeMessage(bytes)
+		if err != nil {
+			w.check.fail("m%d cannot read the leader's %T: %v", i, m, err)
+			return
+		}
+		r.step(func(t replicate.Time, out *replicate.Out) { r.core.Control(t, msg, out) })
+	})
+}
+
+// probe tries to reach a process, seen from host i, and tells the outcome
+// there.
+func (n *network) probe(i int, who leader.Peer, done func(leader.Reach)) {
+	w := n.w
+	to, ok := w.byID[who.ID]
+	if !ok {
+		w.at(500*ms, i, func() { done(leader.Unreached) })
+		return
+	}
+	w.at(w.between(200*us, 3*ms), -1, func() {
+		r := w.hosts[to]
+		switch {
+		case !n.linked(i, to) || n.slow[i][to] > w.now || n.slow[to][i] > w.now:
+		case !r.up:
+			w.at(ms, i, func() { done(leader.RefusedThere) })
+			return
+		case r.awake() && r.boot == who.Boot:
+			w.at(ms, i, func() { done(leader.Reached) })
+			return
+		}
+		w.at(500*ms, i, func() { done(leader.Unreached) })
+	})
+}

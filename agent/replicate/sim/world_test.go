@@ -1,0 +1,260 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/replicate"
+	"github.com/rondel-project/rondel/agent/ring"
+)
+
+const (
+	us = int64(time.Microsecond)
+	ms = int64(time.Millisecond)
+	sc = int64(time.Second)
+)
+
+// wallBase is the wall clock at the beginning of a run, in Unix milliseconds.
+const wallBase = int64(1_800_000_000_000)
+
+// scenario says what happens in a run.
+type scenario struct {
+	seed       uint64
+	refuse     bool
+	partitions bool
+	members    int
+	length     time.Duration // of the part with clients and faults
+}
+
+func (s scenario) String() string {
+	mode := "serve"
+	if s.refuse {
+		mode = "refuse"
+	}
+	if s.partitions {
+		mode += "+partitions"
+	}
+	return fmt.Sprintf("seed %d (%s, %d members)", s.seed, mode, s.members)
+}
+
+// world is one run.
+type world struct {
+	scenario
+	rng    *rand.Rand
+	now    int64 // true time, nanoseconds
+	seq    int64
+	events eventHeap
+	hosts  []*host
+	byID   map[member.ID]int
+	net    network
+	raft   raft
+	load   load
+	check  checker
+	stats  map[string]int
+	trace  uint64 // changes with every step: equal traces mean equal runs
+	log    int    // length of SIM_LOG: 1 shows events, 2 messages too
+}
+
+// event is something to happen at a time. Those of a host wait while it is
+// paused.
+type event struct {
+	at, seq int64
+	host    int // -1: none
+	f       func()
+}
+
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*h = old[:len(old)-1]
+	return e
+}
+
+func newWorld(s scenario) *world {
+	w := &world{
+		scenario: s, rng: rand.New(rand.NewPCG(s.seed, 0x5eed)), byID: map[member.ID]int{}, stats: map[string]int{},
+		log: len(os.Getenv("SIM_LOG")),
+	}
+	w.net.init(w)
+	w.raft.init(w)
+	for i := range s.members {
+		h := &host{
+			w: w, idx: i, id: member.IDFromBytes([16]byte(w.bytes(16))), name: fmt.Sprint("m", i), addr: fmt.Sprint("10.0.0.", i+1),
+			rate: 1 + (2*w.rng.Float64()-1)*0.01, offset: w.between(sc, 1000*sc), wallOff: w.between(-1500, 1500),
+		}
+		w.hosts = append(w.hosts, h)
+		w.byID[h.id] = i
+	}
+	w.check.init(w)
+	w.load.init(w)
+	for _, h := range w.hosts {
+		h.start()
+	}
+	w.raft.manage()
+	return w
+}
+
+// at lets f happen after d, on host if that is not negative.
+func (w *world) at(d int64, host int, f func()) {
+	w.seq++
+	heap.Push(&w.events, event{w.now + max(d, 0), w.seq, host, f})
+}
+
+// run lets time pass until the given moment.
+func (w *world) run(until int64) {
+	for len(w.events) > 0 && w.events[0].at <= until && len(w.check.broken) == 0 {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		if e.host >= 0 && w.hosts[e.host].paused > w.now {
+			w.at(w.hosts[e.host].paused-w.now, e.host, e.f)
+			continue
+		}
+		e.f()
+	}
+	w.now = max(w.now, until)
+}
+
+func (w *world) between(a, b int64) int64 { return a + w.rng.Int64N(b-a+1) }
+func (w *world) chance(p float64) bool    { return w.rng.Float64() < p }
+
+func (w *world) bytes(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(w.rng.Uint32())
+	}
+	return b
+}
+
+func (w *world) logf(format string, args ...any) {
+	if w.log > 0 {
+		fmt.Printf("%10.4f "+format+"\n", append([]any{float64(w.now) / float64(sc)}, args...)...)
+	}
+}
+
+func (w *world) note(args ...any) {
+	f := fnv.New64a()
+	fmt.Fprint(f, w.trace, w.now, args)
+	w.trace = f.Sum64()
+}
+
+// host is one machine with its agent, which may have crashed.
+type host struct {
+	w       *world
+	idx     int
+	id      member.ID
+	name    string
+	addr    string
+	boot    member.Boot
+	up      bool
+	ending  bool // SIGTERM: asks for its slots to be taken
+	paused  int64
+	rate    float64 // of its clock
+	offset  int64
+	wallOff int64 // milliseconds
+
+	core   *replicate.Node
+	out    replicate.Out
+	disk   *ring.Table // the last table, kept over restarts
+	lead   *term       // while it takes itself for the leader
+	leader int         // who leads, as it believes; -1: nobody
+	gossip gossip
+	calls  map[uint64]func(*replicate.Answer)
+	last   uint64
+	tabled ring.Epoch
+}
+
+func (h *host) mono() int64 { return h.offset + int64(float64(h.w.now)*h.rate) }
+
+func (h *host) time() replicate.Time {
+	return replicate.Time{Mono: h.mono(), Wall: wallBase + h.w.now/ms + h.wallOff}
+}
+
+// awake reports whether the process runs and is not paused.
+func (h *host) awake() bool { return h.up && h.paused <= h.w.now }
+
+func (h *host) start() {
+	w := h.w
+	h.up, h.ending, h.boot = true, false, member.Boot(w.bytes(16))
+	h.calls, h.lead, h.leader, h.tabled = map[uint64]func(*replicate.Answer){}, nil, -1, 0
+	h.gossip.init(h)
+	h.core = replicate.NewNode(replicate.Config{
+		ID: h.id, Boot: h.boot, Params: params(), Seed: w.rng.Uint64(),
+		Defaults: replicate.Defaults{TTL: sessionTTL, MaxAge: 12 * time.Hour, MaxSize: 1 << 20},
+	})
+	if h.disk != nil && w.chance(0.7) {
+		h.step(func(t replicate.Time, out *replicate.Out) { h.core.Adopt(t, h.disk, out) })
+	}
+	boot := h.boot
+	h.every(boot, 25*ms, 40*ms, func() { h.step(h.core.Tick) })
+	h.every(boot, 90*ms, 110*ms, h.gossip.tick)
+	w.logf("start m%d boot %v", h.idx, h.boot)
+}
+
+// every runs f again and again while the process lives.
+func (h *host) every(boot member.Boot, least, most int64, f func()) {
+	h.w.at(h.w.between(least, most), h.idx, func() {
+		if h.up && h.boot == boot {
+			f()
+			h.every(boot, least, most, f)
+		}
+	})
+}
+
+func (h *host) crash() {
+	h.w.logf("crash m%d boot %v", h.idx, h.boot)
+	h.w.check.ended(h)
+	h.up, h.core, h.lead, h.paused = false, nil, nil, 0
+	for _, handle := range sortedHandles(h.calls) {
+		h.calls[handle](nil)
+	}
+	h.calls = nil
+}
+
+// step lets the core take one step and sends what comes of it.
+func (h *host) step(f func(replicate.Time, *replicate.Out)) {
+	w := h.w
+	h.out.Reset()
+	f(h.time(), &h.out)
+	t := h.core.Table()
+	w.note(h.idx, t.Epoch, len(h.out.Sends), len(h.out.Answers), len(h.out.Leader))
+	w.check.stepped(h)
+	if h.out.Table != nil {
+		h.disk = h.out.Table
+	}
+	from, epoch := h.core.Self(), t.Epoch
+	for _, s := range h.out.Sends {
+		w.net.message(h, from, epoch, s)
+	}
+	for _, m := range h.out.Leader {
+		w.net.toLeader(h, m.(ring.Message))
+	}
+	for i := range h.out.Answers {
+		a := h.out.Answers[i]
+		if done := h.calls[a.Handle]; done != nil {
+			delete(h.calls, a.Handle)
+			done(&a)
+		}
+	}
+}
+
+func params() replicate.Params {
+	p := replicate.DefaultParams(sessionTTL)
+	p.Repair, p.NewHolder, p.TouchEvery = 5*time.Second, 3*time.Second, 2*time.Second
+	return p
+}
+
+const sessionTTL = 30 * time.Minute

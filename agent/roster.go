@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"sync"
+
+	"github.com/rondel-project/rondel/agent/gossip"
+	"github.com/rondel-project/rondel/agent/leader"
+	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/wire"
+)
+
+// roster is the member list as gossip last told it, for those who must not wait
+// for gossip.
+type roster struct {
+	mu      sync.Mutex // guards all
+	list    []gossip.Member
+	byID    map[member.ID]gossip.Member
+	index   uint64
+	changed chan struct{}
+}
+
+func newRoster() *roster {
+	return &roster{byID: map[member.ID]gossip.Member{}, changed: make(chan struct{}), index: 1}
+}
+
+// set takes a newer list.
+func (r *roster) set(list []gossip.Member) {
+	byID := make(map[member.ID]gossip.Member, len(list))
+	for _, m := range list {
+		byID[m.ID] = m
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list, r.byID = list, byID
+	r.index++
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *roster) members() []gossip.Member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list
+}
+
+func (r *roster) member(id member.ID) (gossip.Member, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, ok := r.byID[id]
+	return m, ok
+}
+
+// named returns the member of that name; with several, the one that is here.
+func (r *roster) named(name string) (found gossip.Member, ok bool) {
+	for _, m := range r.members() {
+		if m.Name == name && (!ok || m.Here()) {
+			found, ok = m, true
+		}
+	}
+	return found, ok
+}
+
+// peer returns where to reach a member's present run.
+func (r *roster) peer(id member.ID) (wire.Peer, bool) {
+	m, ok := r.member(id)
+	if !ok || !m.Addr.IsValid() {
+		return wire.Peer{}, false
+	}
+	return wire.Peer{ID: m.ID, Boot: m.Boot, Addr: m.RPC().String()}, true
+}
+
+// watchIndex is Watch of httpapi.Watcher.
+func (r *roster) watchIndex() (uint64, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.index, r.changed
+}
+
+// Watch implements leader.Gossip.
+func (r *roster) Watch() ([]leader.Seen, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := make([]leader.Seen, 0, len(r.list))
+	for _, m := range r.list {
+		seen = append(seen, leader.Seen{
+			Candidacy: ring.Candidacy{ID: m.ID, Name: m.Name, Addr: m.RPC().String(), Boot: m.Boot, Witness: m.Witness},
+			Status:    m.Status,
+		})
+	}
+	return seen, r.changed
+}
+
+// alive returns the runs that gossip sees alive.
+func (r *roster) alive() map[member.ID]member.Boot {
+	out := map[member.ID]member.Boot{}
+	for _, m := range r.members() {
+		if m.Here() {
+			out[m.ID] = m.Boot
+		}
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"net/http"
+
+	"github.com/rondel-project/rondel/agent/config"
+	"github.com/rondel-project/rondel/agent/proxy"
+)
+
+// proxyConfig is the configuration as the proxy takes it. Where no route is
+// configured, fallback is the service that all requests go to, "" for none.
+func proxyConfig(cfg config.Runtime, fallback string) proxy.Config {
+	p := proxy.DefaultConfig()
+	p.Trusted = cfg.Proxy.TrustedProxies
+	p.SessionTTL = cfg.Session.TTL
+	routes := cfg.Routes
+	if len(routes) == 0 && fallback != "" {
+		routes = []config.Route{config.DefaultRoute(fallback)}
+	}
+	for _, r := range routes {
+		p.Routes = append(p.Routes, proxyRoute(r))
+	}
+	return p
+}
+
+func proxyRoute(r config.Route) proxy.Route {
+	out := proxy.DefaultRoute(r.Service)
+	out.Name, out.Host, out.Path = r.Name, r.Host, r.Path
+	out.Balance = map[config.Balance]proxy.Balance{
+		config.RoundRobin: proxy.RoundRobin, config.WeightedRoundRobin: proxy.WeightedRoundRobin,
+		config.Random: proxy.Random, config.LeastLoad: proxy.LeastLoad, config.Hash: proxy.Hash,
+	}[r.Balance]
+	out.HashOn = map[string]proxy.HashOn{
+		"header": proxy.HashHeader, "query": proxy.HashQuery, "cookie": proxy.HashCookie,
+		"path": proxy.HashPath, "client_ip": proxy.HashClientIP,
+	}[r.HashOn.From]
+	out.HashName = r.HashOn.Name
+	out.Local, out.Redirect = r.PreferLocal, r.Redirect
+	out.Sticky = proxySticky(r.Sticky)
+	out.Retry.Attempts = r.Retry.Attempts
+	out.Retry.Connect, out.Retry.Idempotent, out.Retry.IdempotencyKey = r.Retry.Connect, r.Retry.Idempotent, r.Retry.Keyed
+	return out
+}
+
+func proxySticky(s config.Sticky) proxy.Sticky {
+	out := proxy.Sticky{
+		Cookie: s.Cookie,
+		SameSite: map[http.SameSite]string{
+			http.SameSiteLaxMode: "Lax", http.SameSiteStrictMode: "Strict", http.SameSiteNoneMode: "None",
+		}[s.SameSite],
+		Secure: map[config.Secure]proxy.Secure{
+			config.SecureAuto: proxy.SecureAuto, config.SecureOn: proxy.SecureOn, config.SecureOff: proxy.SecureOff,
+		}[s.Secure],
+	}
+	if s.FollowInstance {
+		out.Follow = proxy.FollowInstance
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rondel-project/rondel/agent/consensus"
+)
+
+// Run runs the agent until ctx ends, until Shutdown or Leave have ended it, or
+// until a part cannot go on. It returns when all goroutines have ended and every
+// port is free. It can be called once.
+func (a *Agent) Run(ctx context.Context) (err error) {
+	defer close(a.ended)
+	defer func() { err = errors.Join(err, a.forget(), a.id.close()) }()
+	net := newStage(ctx, a.fail)   // how members reach each other
+	base := newStage(ctx, a.fail)  // what others need of this member
+	work := newStage(ctx, a.fail)  // what this member does
+	front := newStage(ctx, a.fail) // what users reach
+	defer net.stop()
+	defer base.stop()
+	defer work.stop()
+	defer front.stop()
+
+	net.run("agent-to-agent transport", a.transport.Run)
+	net.run("gossip", a.gossip.Run)
+	base.run("raft", a.runRaft)
+	base.run("sessions", a.engine.Run)
+	work.run("bootstrap", a.bootstrap.Run)
+	work.run("leader", a.lead)
+	work.run("table", a.followTable)
+	work.run("checks", a.services.checks.Run)
+	work.run("load", a.services.load.Run)
+	work.run("vote", a.watchVote)
+	work.run("join", a.join)
+	if err := a.services.start(*a.cfg.Load()); err != nil {
+		return err
+	}
+	work.run("publish", func(ctx context.Context) error { return a.services.publish(ctx, a.memberRecord) })
+	if a.doors != nil {
+		work.run("instances", a.feedInstances)
+		front.run("proxy", func(ctx context.Context) error { return a.doors.proxy.Run(ctx, a.doors.proxyPorts...) })
+		front.run("HTTP API", func(ctx context.Context) error { return a.doors.api.Run(ctx, a.doors.apiPorts...) })
+	}
+
+	select {
+	case err := <-a.fatal:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.ending:
+	}
+	front.stop()
+	a.handOver(ctx)
+	return nil
+}
+
+// runRaft runs this member's Raft server. Being removed is what a member that
+// leaves asks for.
+func (a *Agent) runRaft(ctx context.Context) error {
+	err := a.raft.Run(ctx)
+	if errors.Is(err, consensus.ErrRemoved) {
+		if a.leaving.Load() {
+			return nil
+		}
+		return fmt.Errorf("%w: an operator has removed this member; to make it a new one, move its data directory away and start it again", err)
+	}
+	return err
+}
+
+func (a *Agent) lead(ctx context.Context) error {
+	return a.raft.Lead(ctx, func(ctx context.Context, t consensus.Term) error { return a.leader.Term(ctx, t.Number) })
+}
+
+// followTable hands the engine each table that this member's Raft server
+// applies.
+func (a *Agent) followTable(ctx context.Context) error {
+	for {
+		t, newer := a.raft.Watch()
+		if t.Epoch > 0 {
+			a.engine.Adopt(t)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-newer:
+		}
+	}
+}
+
+// join makes this agent known to the others. With -join it must succeed once;
+// -retry-join goes on until it does.
+func (a *Agent) join(ctx context.Context) error {
+	cfg := a.cfg.Load().Join
+	if len(cfg.Once) > 0 {
+		n, err := a.gossip.Join(ctx, cfg.Once)
+		if n == 0 {
+			return fmt.Errorf("no member answered at any of -join's addresses: %w", err)
+		}
+		a.log.Info("joined", "reached", n)
+	}
+	if len(cfg.Retry) == 0 {
+		return nil
+	}
+	return a.gossip.RetryJoin(ctx, cfg.Retry)
+}

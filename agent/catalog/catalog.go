@@ -283,3 +283,27 @@ func (s *Snapshot) Member(id member.ID) (MemberRecord, bool) {
 	m, ok := s.members[id]
 	return m, ok
 }
+
+// Tee is a Publisher that also lets this agent's own catalog have the records,
+// which gossip brings only to the others.
+type Tee struct {
+	Self    member.ID
+	Catalog *Catalog
+	Next    Publisher
+}
+
+// SetLocal passes a record on.
+func (t Tee) SetLocal(key string, value []byte) {
+	if err := t.Catalog.SetRecord(t.Self, key, value); err != nil {
+		panic(err) // this agent has just encoded it
+	}
+	t.Next.SetLocal(key, value)
+}
+
+// DeleteLocal passes on that a record is gone.
+func (t Tee) DeleteLocal(key string) {
+	if err := t.Catalog.SetRecord(t.Self, key, nil); err != nil {
+		panic(err) // removing cannot fail
+	}
+	t.Next.DeleteLocal(key)
+}

@@ -19,6 +19,9 @@
 //     Callbacks tell the newest value of a key, and may skip older ones.
 //   - No callback is made with a lock held or from within memberlist.
 //
+// Suspicion is not shown: memberlist keeps it to itself, so a member is Alive
+// until it is Failed.
+//
 // It decides nothing: who owns what is the leader's work, by way of raft. A
 // member that gossip calls Alive may still be out of reach for this agent.
 // What travels here is no secret without an encryption key and never contains

@@ -173,6 +173,10 @@ func (l *list) gone(name string, now time.Time) {
 	}
 	l.touch(name)
 	m.Status, m.Since = member.Failed, now
+	if other := l.byID(m.ID); other != m && other.Here() {
+		delete(l.byName, name) // it goes on under another name
+		return
+	}
 	l.settle(m, now)
 }
 

@@ -41,7 +41,8 @@ type Core struct {
 	downs    []time.Duration // when members were marked down, within Params.DownGap
 	homes    []homeKey       // what the homes were last even for
 	even     bool
-	noted    map[ring.Holder]bool // conflicts told of
+	noted    map[member.Boot]bool // conflicts told of
+	retired  map[member.Boot]bool // runs that were taken out of the table: gossip that is late does not bring them back
 }
 
 // asked is what members and operators asked for and the next plan takes up.
@@ -81,7 +82,7 @@ func New(o Options) *Core {
 	c := &Core{
 		p: o.Params, self: o.Self, term: o.Term, elected: o.Elected, cluster: o.Cluster,
 		view: make(map[member.ID]Seen), runs: make(map[member.Number]*run),
-		noted: make(map[ring.Holder]bool), planned: never, dirty: true,
+		noted: make(map[member.Boot]bool), retired: make(map[member.Boot]bool), planned: never, dirty: true,
 	}
 	c.leases.started = never
 	for h := range c.slots.since {
@@ -231,6 +232,12 @@ func (c *Core) adopt(now time.Duration, t *ring.Table) {
 		s, was := &t.Slots[h], &old.Slots[h]
 		if s.Owner != was.Owner || s.Home != was.Home {
 			c.slots.since[h] = now
+		}
+	}
+	for i := range old.Members {
+		if m := &old.Members[i]; t.Member(m.Num) == nil {
+			c.retired[m.Boot] = true
+			delete(c.runs, m.Num)
 		}
 	}
 	for i := range t.Members {

@@ -139,7 +139,7 @@ func (c *Core) takeAdds(d *ring.Draft) {
 func (c *Core) joins(now time.Duration, d *ring.Draft) {
 	for _, id := range c.order {
 		s := c.view[id]
-		if s.Status != member.Alive && s.Status != member.Suspect {
+		if s.Status != member.Alive && s.Status != member.Suspect || c.retired[s.Boot] {
 			continue
 		}
 		m := c.table.ByID(id)
@@ -153,9 +153,8 @@ func (c *Core) joins(now time.Duration, d *ring.Draft) {
 			}
 		}
 		err := d.Join(s.Candidacy)
-		who := ring.Holder{Boot: s.Boot}
-		if errors.Is(err, ring.ErrNameConflict) && !c.noted[who] {
-			c.noted[who] = true
+		if errors.Is(err, ring.ErrNameConflict) && !c.noted[s.Boot] {
+			c.noted[s.Boot] = true
 			c.do(Note{Kind: NoteConflict, Name: s.Name, Why: err.Error()})
 		}
 	}

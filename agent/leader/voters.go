@@ -159,6 +159,17 @@ func (p *poll) livingVoters() (n int) {
 	return n
 }
 
+// votes counts the voters there are, gone ones included.
+func (p *poll) votes() int {
+	n := len(p.voters)
+	for _, s := range p.gone {
+		if s.Voter {
+			n++
+		}
+	}
+	return n
+}
+
 // promote gives votes to spares while there are too few voters. A first step
 // towards an even number is taken only if the next can follow, or if a gone
 // voter is to be removed after it.
@@ -169,12 +180,7 @@ func (p *poll) promote() (Step, bool) {
 			ready = append(ready, s)
 		}
 	}
-	total := len(p.voters)
-	for _, s := range p.gone {
-		if s.Voter {
-			total++
-		}
-	}
+	total := p.votes()
 	if len(p.voters) >= p.target || len(ready) == 0 {
 		return Step{}, false
 	}
@@ -187,12 +193,7 @@ func (p *poll) promote() (Step, bool) {
 // remove takes out servers that are gone for good, as long as the voters that
 // are alive are a majority of those that remain.
 func (p *poll) remove() (Step, bool) {
-	total := len(p.voters)
-	for _, s := range p.gone {
-		if s.Voter {
-			total++
-		}
-	}
+	total := p.votes()
 	for _, s := range p.gone {
 		if s.ID == p.Self || s.Voter && p.livingVoters() <= (total-1)/2 {
 			continue
@@ -224,7 +225,15 @@ func (p *poll) demote() (Step, bool) {
 		}
 		return cmp.Compare(rank(a), rank(b))
 	})
-	return Step{StepDemote, worst[len(worst)-1]}, true
+	last := worst[len(worst)-1]
+	living := p.livingVoters()
+	if p.Alive(last.ID) {
+		living--
+	}
+	if living <= (p.votes()-1)/2 {
+		return Step{}, false
+	}
+	return Step{StepDemote, last}, true
 }
 
 // add takes in members as servers without a vote, until there are enough for

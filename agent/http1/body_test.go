@@ -251,7 +251,7 @@ func TestPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	p := NewPool(PoolOptions{Dial: func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }, Buffer: 64, MaxIdle: 2})
+	p := NewPool(PoolOptions{Dial: func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }, Buffer: 64, MaxIdle: func() int { return 2 }})
 	defer p.Close()
 	dial := func() (*Conn, net.Conn) {
 		c, err := p.Dial()

@@ -10,7 +10,7 @@ import (
 type PoolOptions struct {
 	Dial    func() (net.Conn, error) // bounded in time by itself
 	Buffer  int                      // receive buffer of a connection
-	MaxIdle int                      // connections kept; the rest are closed
+	MaxIdle func() int               // connections kept; the rest are closed
 }
 
 // Pool keeps the idle connections to one instance, the one used last on top.
@@ -60,8 +60,9 @@ func (p *Pool) Dial() (*Conn, error) {
 // left over is closed: nobody asked for them.
 func (p *Pool) Put(c *Conn, now time.Time) {
 	c.idleSince = now
+	most := p.opt.MaxIdle()
 	p.mu.Lock()
-	if c.Buffered() == 0 && !p.closed && len(p.idle) < p.opt.MaxIdle {
+	if c.Buffered() == 0 && !p.closed && len(p.idle) < most {
 		p.idle = append(p.idle, c)
 		c = nil
 	}

@@ -16,7 +16,7 @@ func routeOver(b Balance, weights ...int) *route {
 	var list []*instance
 	for n, w := range weights {
 		in := Instance{Service: "s", ID: fmt.Sprintf("i%03d", n), Member: member.ID(fmt.Sprintf("m%03d", n)), Weight: w, Health: Passing}
-		list = append(list, &instance{Instance: in, backend: newBackend(key{"s", in.Member, in.ID, ""}, Limits{}, 0)})
+		list = append(list, &instance{Instance: in, backend: newBackend(key{"s", in.Member, in.ID, ""}, nil)})
 	}
 	rt := &route{Route: Route{Balance: b}, turn: &turn{current: map[*backend]int{}}}
 	rt.sort(list)

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/rondel-project/rondel/agent/http1"
 )
@@ -48,6 +51,9 @@ func (c *conn) serve() {
 			wait = snap.cfg.Timeouts.Header
 		}
 		c.in.ReadWithin(time.Now(), wait)
+		if c.p.draining.Load() { // looked at after the deadline, which undoes endIfIdle's
+			break
+		}
 		head, err := c.in.ReadHead(http1.Limits{Head: snap.cfg.Limits.RequestHead, Time: snap.cfg.Timeouts.Header})
 		c.busy()
 		if err == nil {
@@ -57,15 +63,11 @@ func (c *conn) serve() {
 			linger = c.refuse(err, &snap.cfg)
 			break
 		}
-		c.x.begin(c)
-		if keep := c.x.serve(); !keep {
+		if keep := c.answer(); !keep {
 			linger = true
 			break
 		}
 		first = false
-		if cap(c.out) > retainedOut {
-			c.out = nil
-		}
 		if !c.rest() {
 			break
 		}
@@ -76,6 +78,21 @@ func (c *conn) serve() {
 	c.in.Close()
 }
 
+// answer has the request answered that was just read. Only meanwhile the
+// connection holds a buffer to write from: most connections wait, most of the time.
+func (c *conn) answer() (keep bool) {
+	buf := c.p.outs.Get().(*[]byte)
+	c.out = (*buf)[:0]
+	c.x.begin(c)
+	keep = c.x.serve()
+	if cap(c.out) <= retainedOut {
+		*buf = c.out
+		c.p.outs.Put(buf)
+	}
+	c.out = nil
+	return keep
+}
+
 // refuse answers a request that could not be read, unless the client just
 // left. It reports whether anything was answered.
 func (c *conn) refuse(err error, cfg *Config) bool {
@@ -84,13 +101,17 @@ func (c *conn) refuse(err error, cfg *Config) bool {
 	switch {
 	case errors.As(err, &bad):
 		status, reason = bad.Status, bad.Reason
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() > 0:
-		status, reason = 408, "the request head took too long"
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() > 0 && !c.p.draining.Load():
+		status, reason = http.StatusRequestTimeout, "the request head took too long"
 	default:
 		return false
 	}
-	c.p.log.Debug("request refused", "addr", c.in.RemoteAddr(), "status", status,
-		"limit", cfg.Limits.RequestHead, "error", reason)
+	level := hclog.Debug
+	if status == http.StatusRequestURITooLong || status == http.StatusRequestHeaderFieldsTooLarge {
+		level = hclog.Info // someone may want another limit
+	}
+	c.p.log.Log(level, "request refused", "addr", c.in.RemoteAddr(), "status", status,
+		"limit", cfg.Limits.RequestHead, "received", c.in.Buffered(), "error", reason)
 	c.in.WriteWithin(time.Now(), cfg.Timeouts.Body)
 	_, err = c.in.Write(appendAnswer(nil, answer{status: status, text: reason, close: true, body: true}))
 	return err == nil

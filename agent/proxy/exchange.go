@@ -120,9 +120,12 @@ func (x *exchange) serve() (keep bool) {
 			x.release(false)
 			return x.answer(http.StatusGatewayTimeout, "the instance did not answer in time")
 		case failed:
-			again := x.again()
+			left := x.side.left()
 			x.release(false)
-			if !again {
+			if left {
+				return false
+			}
+			if !x.again() {
 				return x.answer(http.StatusBadGateway, "the instance broke off its answer")
 			}
 		}
@@ -236,7 +239,7 @@ func (x *exchange) repeatable() bool {
 	return x.q.Idempotent() || x.rt.Retry.IdempotencyKey && hasField(x.q, "idempotency-key")
 }
 
-// again decides, after a failed try, whether there is another one. It leaves
+// again decides, after a failed try that was released, whether there is another one. It leaves
 // x.inst set if the same instance is to be asked over a new connection.
 func (x *exchange) again() bool {
 	inst := x.inst

@@ -72,7 +72,8 @@ func (x *exchange) appendRequest(dst []byte) []byte {
 				continue
 			}
 		case http1.Other:
-			if ours(f.Name) {
+			// Request trailers do not go on, so neither does their announcement.
+			if ours(f.Name) || http1.EqualFold(f.Name, "trailer") {
 				continue
 			}
 		}

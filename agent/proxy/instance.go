@@ -79,15 +79,17 @@ type backend struct {
 	failures atomic.Uint64
 }
 
-func newBackend(k key, lim Limits, connect time.Duration) *backend {
-	d := &net.Dialer{Timeout: connect}
+// newBackend reads the configuration in force at each use.
+func newBackend(k key, cfg func() *Config) *backend {
 	return &backend{
 		key:  k,
 		hash: xxhash.Sum64String(string(k.member) + "\x00" + k.id),
 		pool: http1.NewPool(http1.PoolOptions{
-			Dial:    func() (net.Conn, error) { return d.Dial("tcp", k.addr) },
+			Dial: func() (net.Conn, error) {
+				return net.DialTimeout("tcp", k.addr, cfg().Timeouts.Connect)
+			},
 			Buffer:  upstreamBuffer,
-			MaxIdle: lim.IdlePerHost,
+			MaxIdle: func() int { return cfg().Limits.IdlePerHost },
 		}),
 	}
 }

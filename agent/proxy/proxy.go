@@ -35,7 +35,8 @@ type Proxy struct {
 	log      hclog.Logger
 	sessions Sessions
 	exists   *existence
-	buffers  sync.Pool // of *[]byte, bigBuffer long
+	buffers  sync.Pool // of *[]byte, bigBuffer long, for large bodies
+	outs     sync.Pool // of *[]byte, for requests under way
 
 	snap     atomic.Pointer[snapshot]
 	position atomic.Uint64
@@ -74,6 +75,7 @@ func New(opt Options) (*Proxy, error) {
 		conns:    map[*conn]struct{}{},
 	}
 	p.buffers.New = func() any { b := make([]byte, bigBuffer); return &b }
+	p.outs.New = func() any { b := make([]byte, 0, 4<<10); return &b }
 	p.SetPosition(opt.Position)
 	p.mu.Lock()
 	p.rebuildLocked()
@@ -117,6 +119,9 @@ func (p *Proxy) SetTagKey(key []byte) {
 // in the ring, so that many agents with few new clients each stay even together.
 func (p *Proxy) SetPosition(n int) { p.position.Store(uint64(max(n, 0))) }
 
+// config returns the configuration in force.
+func (p *Proxy) config() *Config { return &p.snap.Load().cfg }
+
 func (p *Proxy) rebuildLocked() {
 	instances := make([]*instance, 0, len(p.input))
 	kept := make(map[key]*backend, len(p.input))
@@ -124,7 +129,7 @@ func (p *Proxy) rebuildLocked() {
 		k := key{in.Service, in.Member, in.ID, in.Addr}
 		b := p.backends[k]
 		if b == nil {
-			b = newBackend(k, p.cfg.Limits, p.cfg.Timeouts.Connect)
+			b = newBackend(k, p.config)
 		}
 		if kept[k] != nil {
 			continue // said twice

@@ -175,11 +175,16 @@ func portError(what, option string, addr netip.AddrPort, err error) error {
 	return fmt.Errorf("listen for %s connections on %s: %w (choose another with %s)", what, addr, err, option)
 }
 
-// hello is what this agent says of itself to another.
+// hello is what this agent says of itself to another. Before the first table
+// has come, gossip has told which cluster this is: strangers were turned away
+// there.
 func (a *Agent) hello() wire.Hello {
 	h := wire.Hello{ID: a.id.id, Name: a.cfg.Load().Node.Name, Boot: a.id.boot}
 	if a.engine != nil {
 		h.Cluster = a.engine.View().Table.Cluster
+	}
+	if h.Cluster == ([16]byte{}) {
+		h.Cluster = a.roster.cluster()
 	}
 	return h
 }

@@ -51,6 +51,17 @@ func (r *roster) member(id member.ID) (gossip.Member, bool) {
 	return m, ok
 }
 
+// cluster returns the cluster that the members here are in; zero where none of
+// them is in one yet.
+func (r *roster) cluster() [16]byte {
+	for _, m := range r.members() {
+		if m.Here() && m.Cluster != ([16]byte{}) {
+			return m.Cluster
+		}
+	}
+	return [16]byte{}
+}
+
 // named returns the member of that name; with several, the one that is here.
 func (r *roster) named(name string) (found gossip.Member, ok bool) {
 	for _, m := range r.members() {

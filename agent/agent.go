@@ -284,15 +284,7 @@ func (a *Agent) buildSessions(env Env, cfg config.Runtime, log hclog.Logger) {
 	})
 	a.transport.Handle(kindControl, a.control.receive)
 	a.transport.OnBatchEnd(func(wire.Hello, wire.Lane) { a.engine.Flush() })
-	a.transport.OnUnreachable(func(u wire.Unreachable) {
-		refused := u.Reason == wire.Refused || u.Reason == wire.WrongBoot
-		a.engine.PeerDown(u.Peer.ID, u.Peer.Boot, refused)
-		if refused {
-			if m := a.engine.View().Table.ByID(u.Peer.ID); m != nil && m.Boot == u.Peer.Boot {
-				a.leader.Refused(m.Holder())
-			}
-		}
-	})
+	a.transport.OnUnreachable(a.onUnreachable)
 	a.calls.handle(a.raft, a.bootstrap, a.engine)
 }
 

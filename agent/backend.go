@@ -205,10 +205,17 @@ func encodeKey(k []byte) string { return base64.StdEncoding.EncodeToString(k) }
 func (a *Agent) publishMetrics() error {
 	w := a.transport
 	return a.metrics.Watch(telemetry.Sources{
-		SessionsOwned: func() int { return a.engine.Figures().Owned },
-		SessionsHeld:  func() int { return a.engine.Figures().Held },
-		SessionBytes:  func() int64 { return a.engine.Figures().Bytes },
-		RingEpoch:     func() uint64 { return uint64(a.engine.View().Table.Epoch) },
+		SessionsOwned:  func() int { return a.engine.Figures().Owned },
+		SessionsHeld:   func() int { return a.engine.Figures().Held },
+		SessionBytes:   func() int64 { return a.engine.Figures().Bytes },
+		Divergence:     func() uint64 { return a.engine.Figures().Divergence },
+		MergeConflicts: func() uint64 { return a.engine.Figures().MergeConflicts },
+		Takeovers:      func() uint64 { return a.engine.Figures().Takeovers },
+		Expired:        func() uint64 { return a.engine.Figures().Expired },
+		Evicted:        func() uint64 { return a.engine.Figures().Evicted },
+		Degraded:       func() uint64 { return a.engine.Figures().Degraded },
+		Repaired:       func() uint64 { return a.engine.Figures().Repaired },
+		RingEpoch:      func() uint64 { return uint64(a.engine.View().Table.Epoch) },
 		Members: func() map[string]int {
 			out := map[string]int{}
 			for _, m := range a.roster.members() {

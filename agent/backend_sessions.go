@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rondel-project/rondel/agent/httpapi"
@@ -14,15 +15,35 @@ import (
 	"github.com/rondel-project/rondel/agent/replicate"
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/session"
-
-	"github.com/cespare/xxhash/v2"
+	"github.com/rondel-project/rondel/agent/telemetry"
 )
 
 type sessionsBackend struct{ a *Agent }
 
 // Do implements httpapi.Sessions.
 func (b sessionsBackend) Do(ctx context.Context, req *session.Request) *session.Response {
-	return b.a.engine.Do(ctx, req)
+	began := time.Now()
+	r := b.a.engine.Do(ctx, req)
+	if took := time.Since(began); req.Kind.Mutates() {
+		b.a.metrics.Sessions.Wrote(outcome(r.Status), took)
+	} else {
+		b.a.metrics.Sessions.Read(outcome(r.Status), took)
+	}
+	return r
+}
+
+func outcome(s session.Status) telemetry.Outcome {
+	switch s {
+	case session.OK:
+		return telemetry.OK
+	case session.NotFound, session.NoAttr:
+		return telemetry.NotFound
+	case session.Invalid, session.Conflict, session.VersionDiffs, session.TooLarge:
+		return telemetry.Conflict
+	case session.UnknownEnd:
+		return telemetry.Unknown
+	}
+	return telemetry.Refused
 }
 
 // Mint implements httpapi.Sessions.

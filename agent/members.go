@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/rondel-project/rondel/agent/catalog"
 	"github.com/rondel-project/rondel/agent/gossip"
 	"github.com/rondel-project/rondel/agent/member"
 	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/wire"
 )
 
 // onMember takes what gossip says of a member.
@@ -28,6 +31,44 @@ func (a *Agent) onMember(e gossip.Event) {
 	}
 	a.roster.set(a.gossip.Members())
 	a.engine.Alive(a.roster.alive())
+}
+
+// onUnreachable takes what connections to other members show. It is told many
+// times a second of a member that is gone, by goroutines that must not wait.
+func (a *Agent) onUnreachable(u wire.Unreachable) {
+	// Where another run answers, the one that we know has ended.
+	refused := u.Reason == wire.Refused || u.Reason == wire.WrongBoot
+	a.engine.PeerDown(u.Peer.ID, u.Peer.Boot, refused)
+	if !refused {
+		return
+	}
+	if m := a.engine.View().Table.ByID(u.Peer.ID); m != nil && m.Boot == u.Peer.Boot {
+		a.leader.Refused(m.Holder())
+	}
+	a.avoid(u.Peer)
+}
+
+// avoidFor is how long a refused connection keeps traffic from a member's
+// instances, unless gossip finds the member dead meanwhile.
+const avoidFor = 3 * time.Second
+
+// avoid takes a member's instances out of service at once: an application whose
+// agent is gone has lost its sessions' door, long before gossip is sure.
+func (a *Agent) avoid(p wire.Peer) {
+	m, ok := a.roster.member(p.ID)
+	if !ok || m.Boot != p.Boot || m.Status != member.Alive {
+		return
+	}
+	if !a.roster.avoid(p.ID) {
+		return // is avoided already
+	}
+	a.services.catalog.SetMember(m.ID, m.Name, m.Addr.String(), member.Failed)
+	time.AfterFunc(avoidFor, func() {
+		a.roster.trust(p.ID)
+		if now, ok := a.roster.member(p.ID); ok {
+			a.services.catalog.SetMember(now.ID, now.Name, now.Addr.String(), now.Status)
+		}
+	})
 }
 
 // role is what this member does in the cluster.

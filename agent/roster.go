@@ -18,10 +18,27 @@ type roster struct {
 	byID    map[member.ID]gossip.Member
 	index   uint64
 	changed chan struct{}
+	avoided map[member.ID]bool // refused a connection a moment ago
 }
 
 func newRoster() *roster {
-	return &roster{byID: map[member.ID]gossip.Member{}, changed: make(chan struct{}), index: 1}
+	return &roster{byID: map[member.ID]gossip.Member{}, avoided: map[member.ID]bool{}, changed: make(chan struct{}), index: 1}
+}
+
+// avoid marks a member as avoided; false where it is already.
+func (r *roster) avoid(id member.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.avoided[id]
+	r.avoided[id] = true
+	return !was
+}
+
+// trust ends what avoid began.
+func (r *roster) trust(id member.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.avoided, id)
 }
 
 // set takes a newer list.
@@ -60,16 +77,6 @@ func (r *roster) cluster() [16]byte {
 		}
 	}
 	return [16]byte{}
-}
-
-// named returns the member of that name; with several, the one that is here.
-func (r *roster) named(name string) (found gossip.Member, ok bool) {
-	for _, m := range r.members() {
-		if m.Name == name && (!ok || m.Here()) {
-			found, ok = m, true
-		}
-	}
-	return found, ok
 }
 
 // peer returns where to reach a member's present run.

@@ -35,28 +35,21 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Sessions counts what is done with sessions.
+// Sessions counts what is done with sessions through this agent.
 type Sessions struct {
-	Divergence    prometheus.Counter // in-sync copies that differed; must stay 0
-	MergeConflict prometheus.Counter
-
 	writes, reads       [outcomes]prometheus.Counter
-	writeTime, openTime prometheus.Histogram
+	writeTime, readTime prometheus.Histogram
 }
 
 func newSessions(r prometheus.Registerer) Sessions {
 	s := Sessions{
-		Divergence: counter(r, "rondel_insync_divergence_total",
-			"In-sync copies of a session that were found to differ. Anything but 0 is a bug or damaged memory."),
-		MergeConflict: counter(r, "rondel_merge_conflict_total",
-			"Attributes that both sides of a partition had changed."),
 		writeTime: histogram(r, "rondel_session_write_seconds",
-			"Time from accepting a write at its owner to the answer."),
-		openTime: histogram(r, "rondel_session_activation_seconds",
-			"Time from a change of ownership to the slot being open again."),
+			"Time from asking this agent for a write to the answer, wherever the owner is."),
+		readTime: histogram(r, "rondel_session_read_seconds",
+			"Time from asking this agent for a read to the answer, wherever the owner is."),
 	}
-	writes := counters(r, "rondel_session_writes_total", "Writes of sessions at their owner.", "outcome")
-	reads := counters(r, "rondel_session_reads_total", "Reads of sessions at their owner.", "outcome")
+	writes := counters(r, "rondel_session_writes_total", "Writes of sessions asked of this agent.", "outcome")
+	reads := counters(r, "rondel_session_reads_total", "Reads of sessions asked of this agent.", "outcome")
 	for o := range outcomes {
 		s.writes[o] = writes.WithLabelValues(o.String())
 		s.reads[o] = reads.WithLabelValues(o.String())
@@ -70,8 +63,8 @@ func (s *Sessions) Wrote(o Outcome, d time.Duration) {
 	s.writeTime.Observe(d.Seconds())
 }
 
-// Read counts a read.
-func (s *Sessions) Read(o Outcome) { s.reads[min(o, Unknown)].Inc() }
-
-// Activated notes how long a slot was closed for a change of ownership.
-func (s *Sessions) Activated(d time.Duration) { s.openTime.Observe(d.Seconds()) }
+// Read counts a read that took d.
+func (s *Sessions) Read(o Outcome, d time.Duration) {
+	s.reads[min(o, Unknown)].Inc()
+	s.readTime.Observe(d.Seconds())
+}

@@ -14,6 +14,15 @@ type Sources struct {
 	SessionsHeld  func() int
 	SessionBytes  func() int64
 
+	// Of the session engine, all since the start.
+	Divergence     func() uint64
+	MergeConflicts func() uint64
+	Takeovers      func() uint64
+	Expired        func() uint64
+	Evicted        func() uint64
+	Degraded       func() uint64
+	Repaired       func() uint64
+
 	RingEpoch func() uint64
 	// Members returns how many members there are in each status.
 	Members func() map[string]int
@@ -70,6 +79,13 @@ func (m *Metrics) Watch(s Sources) error {
 		all = append(all, &members{count: f, desc: prometheus.NewDesc("rondel_gossip_members",
 			"Members as this agent sees them.", []string{"status"}, nil)})
 	}
+	total("rondel_insync_divergence_total", "In-sync copies of a session that were found to differ. Anything but 0 is a bug or damaged memory.", s.Divergence)
+	total("rondel_merge_conflict_total", "Attributes that both sides of a partition had changed.", s.MergeConflicts)
+	total("rondel_slot_takeovers_total", "Slots that this agent has begun to serve.", s.Takeovers)
+	total("rondel_sessions_expired_total", "Sessions that ended by their TTL or MaxAge here.", s.Expired)
+	total("rondel_sessions_evicted_total", "Sessions ended because session.max_count was reached here.", s.Evicted)
+	total("rondel_session_degraded_writes_total", "Writes answered before all copies had them.", s.Degraded)
+	total("rondel_session_repaired_total", "Records sent again to a copy that lacked them.", s.Repaired)
 	total("rondel_wire_dropped_total", "Messages to other agents dropped because their queue was full or refused.", s.MessagesDropped)
 	total("rondel_wire_unreachable_total", "Failed attempts to reach another agent, and connections lost.", s.PeersUnreachable)
 	total("rondel_wire_broken_total", "Connections closed for bytes that were not the protocol's.", s.ConnectionsBroken)

@@ -64,7 +64,7 @@ func (c *conn) serve() {
 			break
 		}
 		if keep := c.answer(); !keep {
-			linger = true
+			linger = !c.x.body.Done() || c.in.Buffered() > 0
 			break
 		}
 		first = false
@@ -117,8 +117,8 @@ func (c *conn) refuse(err error, cfg *Config) bool {
 	return err == nil
 }
 
-// linger reads on for a while after the last answer: closing with unread bytes
-// would reset the connection, and the client might never see that answer.
+// linger reads on for a while after an answer that came before the client had
+// said all: closing with unread bytes would reset the connection, and the client might never see that answer.
 func (c *conn) linger() {
 	if c.in.CloseWrite() != nil {
 		return

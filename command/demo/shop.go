@@ -10,7 +10,7 @@ import (
 
 // runShop is the mode in which a process is one instance of the shop.
 func runShop(streams term.Streams, args []string) int {
-	var cfg shop.Config
+	cfg := shop.Config{Log: streams.Err}
 	v := flags.NewVerb(streams, flags.Usage{
 		Name:     "demo shop",
 		Text:     "Runs one instance of the demo's shop beside an agent. `rondel demo` starts three.",

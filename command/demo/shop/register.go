@@ -2,6 +2,7 @@ package shop
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 const (
 	serviceName   = "shop"
 	registerEvery = time.Second
+	checkEvery    = time.Second
+	checkTime     = 500 * time.Millisecond
 )
 
 // keepRegistered registers the instance with the agent beside it, and again
@@ -18,8 +21,18 @@ const (
 func (s *Shop) keepRegistered(ctx context.Context) {
 	tick := time.NewTicker(registerEvery)
 	defer tick.Stop()
+	said := ""
 	for {
-		s.register(ctx)
+		// An agent that is down is what the demo is about: it is worth a line,
+		// and the next tick tries again.
+		now := ""
+		if err := s.register(ctx); err != nil && ctx.Err() == nil {
+			now = err.Error()
+		}
+		if now != said && now != "" {
+			fmt.Fprintln(s.cfg.Log, "The shop cannot register:", now)
+		}
+		said = now
 		select {
 		case <-ctx.Done():
 			return
@@ -28,17 +41,18 @@ func (s *Shop) keepRegistered(ctx context.Context) {
 	}
 }
 
-// register is silent about failure: an agent that is down is what the demo is
-// about, and the next tick tries again.
-func (s *Shop) register(ctx context.Context) {
+func (s *Shop) register(ctx context.Context) error {
 	beside := s.agents[0].Agent()
 	known, err := beside.Services(ctx)
-	if err != nil || slices.ContainsFunc(known, func(in api.Service) bool { return in.ID == s.cfg.Name && in.Port == s.cfg.Port }) {
-		return
+	if err != nil {
+		return err
 	}
-	_ = beside.Register(ctx, api.ServiceRegistration{
-		ID: s.cfg.Name, Name: serviceName, Address: s.cfg.Host, Port: s.cfg.Port,
-		Checks: []api.ServiceCheck{{HTTP: "/health", Interval: api.Duration(time.Second), Timeout: api.Duration(time.Second)}},
+	if slices.ContainsFunc(known, func(in api.Service) bool { return in.ID == s.cfg.Name && in.Port == s.cfg.Port }) {
+		return nil
+	}
+	return beside.Register(ctx, api.ServiceRegistration{
+		ID: s.cfg.Name, Name: serviceName, Address: s.cfg.Host, Port: s.cfg.Port, Weight: 100,
+		Checks: []api.ServiceCheck{{HTTP: "/health", Interval: api.Duration(checkEvery), Timeout: api.Duration(checkTime)}},
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -14,10 +15,11 @@ import (
 
 // Config is what an instance needs to know.
 type Config struct {
-	Name   string   // of the instance
-	Member string   // name of the agent beside it
-	Listen string   // host:port
-	Agents []string // HTTP APIs, the agent beside it first
+	Name   string    // of the instance
+	Member string    // name of the agent beside it
+	Listen string    // host:port
+	Agents []string  // HTTP APIs, the agent beside it first
+	Log    io.Writer // lines about what goes wrong
 
 	Host string // of Listen
 	Port int

@@ -64,44 +64,21 @@ func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
 			c.buf = make([]byte, c.size)
 		}
 	}
-	scan, line, empty, timed := c.r, c.r, 0, false
-	for {
-		for {
-			nl := bytes.IndexByte(c.buf[scan:c.w], '\n')
-			if nl < 0 {
-				scan = c.w
-				break
-			}
-			end := scan + nl + 1
-			if end-line < 2 || c.buf[end-2] != '\r' {
-				return nil, ErrLineFeed
-			}
-			if end-line > 2 {
-				if line == c.r && end-line > lim.Head {
-					return nil, ErrLineSize
-				}
-				scan, line = end, end
-				continue
-			}
-			if line == c.r { // an empty line where a first line should be
-				if empty++; empty > 4 {
-					return nil, ErrRequestLine
-				}
-				c.r, scan, line = end, end, end
-				continue
-			}
-			if end-c.r > lim.Head {
-				return nil, ErrHeadSize
-			}
-			head := c.buf[c.r:end:end]
-			c.r, c.held = end, end
-			return head, nil
-		}
-		if c.w-c.r > lim.Head {
-			if line == c.r {
+	at := headScan{next: c.r, line: c.r}
+	for timed := false; ; {
+		end, err := c.scan(&at)
+		switch {
+		case err != nil:
+			return nil, err
+		case end-c.r > lim.Head, end == 0 && c.w-c.r > lim.Head:
+			if at.first > lim.Head || at.line == c.r {
 				return nil, ErrLineSize
 			}
 			return nil, ErrHeadSize
+		case end > 0:
+			head := c.buf[c.r:end:end]
+			c.r, c.held = end, end
+			return head, nil
 		}
 		if c.w > c.r && lim.Time > 0 && !timed {
 			timed = true
@@ -109,19 +86,57 @@ func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
 		}
 		if c.w == len(c.buf) {
 			moved := c.room(lim.Head + 1)
-			scan, line = scan-moved, line-moved
+			at.next, at.line = at.next-moved, at.line-moved
 		}
 		n, err := c.Conn.Read(c.buf[c.w:])
 		c.w += n
-		if n == 0 && err != nil {
-			if errors.Is(err, io.EOF) {
-				if c.w == c.r {
-					return nil, ErrClosed
-				}
-				return nil, io.ErrUnexpectedEOF
-			}
+		switch {
+		case n > 0 || err == nil:
+		case !errors.Is(err, io.EOF):
 			return nil, err
+		case c.w == c.r:
+			return nil, ErrClosed
+		default:
+			return nil, io.ErrUnexpectedEOF
 		}
+	}
+}
+
+// headScan is how far a head has been looked through.
+type headScan struct {
+	next  int // the first byte not looked at
+	line  int // where its line begins
+	first int // length of the first line, once it is complete
+	empty int // empty lines ahead of it
+}
+
+// scan goes on through the buffered bytes and returns where the head ends, or
+// 0 while that has not arrived.
+func (c *Conn) scan(at *headScan) (end int, err error) {
+	for {
+		nl := bytes.IndexByte(c.buf[at.next:c.w], '\n')
+		if nl < 0 {
+			at.next = c.w
+			return 0, nil
+		}
+		end := at.next + nl + 1
+		length := end - at.line
+		if length < 2 || c.buf[end-2] != '\r' {
+			return 0, ErrLineFeed
+		}
+		switch {
+		case length > 2 && at.first == 0:
+			at.first = length
+		case length > 2:
+		case at.first > 0:
+			return end, nil
+		default: // an empty line where a first line should be
+			if at.empty++; at.empty > 4 {
+				return 0, ErrRequestLine
+			}
+			c.r = end
+		}
+		at.next, at.line = end, end
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/mitchellh/cli"
 
 	"github.com/rondel-project/rondel/command/agent"
+	"github.com/rondel-project/rondel/command/demo"
 	forceleave "github.com/rondel-project/rondel/command/force-leave"
 	"github.com/rondel-project/rondel/command/group"
 	"github.com/rondel-project/rondel/command/info"
@@ -26,6 +27,7 @@ import (
 func registry(s term.Streams) map[string]cli.CommandFactory {
 	verbs := map[string]cli.Command{
 		"agent":                    agent.New(s, buildAgent),
+		"demo":                     demo.New(s),
 		"force-leave":              forceleave.New(s),
 		"info":                     info.New(s),
 		"join":                     join.New(s),

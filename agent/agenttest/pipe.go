@@ -1,0 +1,174 @@
+package agenttest
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// window is how many bytes may be under way in one direction, as in a socket's
+// buffers.
+const window = 1 << 20
+
+// pipe is one direction of a connection. What is written arrives after the
+// link's delay; while the link is cut it waits, as TCP would send it again.
+type pipe struct {
+	from, to netip.Addr
+
+	mu       sync.Mutex // guards all below
+	changed  *sync.Cond
+	queue    []segment
+	size     int
+	lastDue  time.Time
+	delay    time.Duration
+	held     bool // the link is cut
+	finished bool // the writer has closed its end
+	reset    bool // the connection is gone: one end closed it, or died
+	readBy   time.Time
+	writeBy  time.Time
+}
+
+type segment struct {
+	due  time.Time
+	data []byte
+}
+
+func newPipe(from, to netip.Addr, delay time.Duration, held bool) *pipe {
+	p := &pipe{from: from, to: to, delay: delay, held: held}
+	p.changed = sync.NewCond(&p.mu)
+	return p
+}
+
+// set changes the pipe's state and wakes who waits for that.
+func (p *pipe) set(f func()) {
+	p.mu.Lock()
+	f()
+	p.changed.Broadcast()
+	p.mu.Unlock()
+}
+
+func (p *pipe) wakeAt(at time.Time) {
+	time.AfterFunc(time.Until(at), func() { p.set(func() {}) })
+}
+
+func passed(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
+
+func (p *pipe) read(b []byte, closed *bool) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case *closed:
+			return 0, net.ErrClosed
+		case passed(p.readBy):
+			return 0, os.ErrDeadlineExceeded
+		case len(b) == 0:
+			return 0, nil
+		case p.held:
+		case len(p.queue) > 0 && !p.queue[0].due.After(time.Now()):
+			n := copy(b, p.queue[0].data)
+			p.size -= n
+			if p.queue[0].data = p.queue[0].data[n:]; len(p.queue[0].data) == 0 {
+				p.queue = p.queue[1:]
+			}
+			p.changed.Broadcast()
+			return n, nil
+		case p.reset:
+			return 0, syscall.ECONNRESET
+		case p.finished && len(p.queue) == 0:
+			return 0, io.EOF
+		}
+		p.changed.Wait()
+	}
+}
+
+func (p *pipe) write(b []byte, closed *bool) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case *closed:
+			return 0, net.ErrClosed
+		case passed(p.writeBy):
+			return 0, os.ErrDeadlineExceeded
+		case p.reset && !p.held:
+			return 0, syscall.EPIPE
+		case p.size+len(b) <= window || p.size == 0:
+			due := time.Now().Add(p.delay)
+			if due.Before(p.lastDue) {
+				due = p.lastDue
+			}
+			p.lastDue = due
+			p.queue = append(p.queue, segment{due, append([]byte(nil), b...)})
+			p.size += len(b)
+			p.wakeAt(due)
+			return len(b), nil
+		}
+		p.changed.Wait()
+	}
+}
+
+// conn is one end of a connection.
+type conn struct {
+	in, out       *pipe
+	local, remote netip.AddrPort
+	forget        func()
+
+	// Guarded by the lock of the pipe that looks at it.
+	closedIn, closedOut bool
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) { return c.in.read(b, &c.closedIn) }
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) { return c.out.write(b, &c.closedOut) }
+
+// Close implements net.Conn. What was written before still arrives.
+func (c *conn) Close() error {
+	c.out.set(func() { c.closedOut, c.out.finished = true, true })
+	c.in.set(func() { c.closedIn, c.in.reset = true, true })
+	c.forget()
+	return nil
+}
+
+// die ends the connection as the death of its process does.
+func (c *conn) die() {
+	c.out.set(func() { c.closedOut, c.out.reset, c.out.queue = true, true, nil })
+	c.in.set(func() { c.closedIn, c.in.reset = true, true })
+	c.forget()
+}
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(c.local) }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.remote) }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	_ = c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.in.set(func() { c.in.readBy = t })
+	if !t.IsZero() {
+		c.in.wakeAt(t)
+	}
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.out.set(func() { c.out.writeBy = t })
+	if !t.IsZero() {
+		c.out.wakeAt(t)
+	}
+	return nil
+}

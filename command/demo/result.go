@@ -3,6 +3,8 @@ package demo
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/rondel-project/rondel/api"
@@ -23,7 +25,8 @@ type result struct {
 	StaleReads         int // showed less than was acknowledged before
 	Requests           int
 	FailedRequests     int
-	GivenUp            int // operations
+	Failures           map[string]int // what was wrong with them
+	GivenUp            int            // operations
 	LongestGap         gaps
 	Phases             []phase
 	Events             []event
@@ -56,8 +59,9 @@ func resultOf(r load.Report, events []event) result {
 		SessionsLost: r.Verdict.SessionsLost, SessionsUnread: r.Unread, WritesLost: r.Verdict.WritesLost, AppliedTwice: r.Verdict.AppliedTwice, StaleReads: r.Verdict.StaleReads,
 		Requests: reads.Requests + writes.Requests, FailedRequests: reads.Failed + writes.Failed, GivenUp: reads.GivenUp + writes.GivenUp,
 		LongestGap: gaps{milliseconds(reads.LongestGap), milliseconds(writes.LongestGap)},
-		Phases:     []phase{}, Events: term.List(events),
+		Failures:   map[string]int{}, Phases: []phase{}, Events: term.List(events),
 	}
+	maps.Copy(out.Failures, r.Reasons)
 	for _, p := range r.Phases {
 		out.Phases = append(out.Phases, phase{p.Name, figuresOf(p.Reads), figuresOf(p.Writes)})
 	}
@@ -93,6 +97,9 @@ func (r result) write(w io.Writer) error {
 	t.Row("Operations applied twice", r.AppliedTwice)
 	t.Row("Reads that showed an older state", r.StaleReads)
 	t.Row("Failed requests", fmt.Sprintf("%d of %d", r.FailedRequests, r.Requests+r.FailedRequests))
+	for _, why := range slices.Sorted(maps.Keys(r.Failures)) {
+		t.Row("  "+why, r.Failures[why])
+	}
 	t.Row("Operations given up", r.GivenUp)
 	t.Row("Writes with unknown outcome", r.UnknownWrites)
 	t.Row("Longest gap, read", r.LongestGap.Read)

@@ -12,9 +12,10 @@ import (
 
 // The story's pace: how many clicks make a chapter, and how long one may take.
 const (
-	chapterClicks = 15
-	chapterTime   = 20 * time.Second
-	clickPause    = 30 * time.Millisecond
+	chapterClicks = 40
+	chapterLeast  = 4 * time.Second // a death is noticed in several ways, the slowest within that
+	chapterTime   = 25 * time.Second
+	clickPause    = 60 * time.Millisecond
 	clickTime     = 12 * time.Second
 )
 
@@ -87,13 +88,14 @@ func (t *story) kill(ctx context.Context, name, why string) error {
 
 // chapter waits for enough clicks of both kinds.
 func (t *story) chapter(ctx context.Context) error {
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, chapterTime)
 	defer cancel()
 	tick := time.NewTicker(clickPause)
 	defer tick.Stop()
 	for {
 		reads, writes := t.clock.Done()
-		if reads >= chapterClicks/3 && writes >= chapterClicks {
+		if reads >= chapterClicks/3 && writes >= chapterClicks/2 && reads+writes >= chapterClicks && time.Since(start) >= chapterLeast {
 			return nil
 		}
 		select {

@@ -20,6 +20,29 @@ var errUnsent = errors.New("no connection")
 // errFailed means that a request was sent and came to nothing.
 var errFailed = errors.New("the request failed")
 
+// refusal is an answer that is not the one wanted.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(r.text), "\n")
+	if len(line) > 120 || strings.HasPrefix(line, "<") {
+		line = http.StatusText(r.status)
+	}
+	return fmt.Sprintf("status %d: %s", r.status, line)
+}
+
+// reason is an error without what differs from one request to the next.
+func reason(err error) string {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r.Error()
+	}
+	return "the connection broke"
+}
+
 // client is one browser.
 type client struct {
 	name    string
@@ -47,7 +70,7 @@ type cart struct {
 // outcome is what became of one operation.
 type outcome struct {
 	cart   cart
-	failed int // requests
+	failed []string // why, for each request that did
 	took   time.Duration
 	err    error // it did not succeed in time
 }
@@ -79,7 +102,7 @@ func (c *client) operate(ctx context.Context, method, path, key string) outcome 
 				continue
 			}
 		} else {
-			out.failed++
+			out.failed = append(out.failed, reason(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -118,7 +141,7 @@ func (c *client) request(ctx context.Context, method, path, key string) (cart, e
 		return cart{}, fmt.Errorf("%w: %w", errFailed, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return cart{}, fmt.Errorf("%w: status %d: %s", errFailed, resp.StatusCode, strings.TrimSpace(string(text)))
+		return cart{}, &refusal{status: resp.StatusCode, text: string(text)}
 	}
 	var got cart
 	if err := json.Unmarshal(text, &got); err != nil {

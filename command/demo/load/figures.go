@@ -34,7 +34,8 @@ type Report struct {
 	Unknown      int // writes that may have happened or not
 	Verdict      Verdict
 	Phases       []Phase
-	Unread       int // sessions whose cart could not be read in the end
+	Reasons      map[string]int // of failed requests
+	Unread       int            // sessions whose cart could not be read in the end
 }
 
 // Reads sums over the phases.

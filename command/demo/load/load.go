@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -18,14 +19,18 @@ type Options struct {
 	Within  time.Duration // how long an operation may take with its repeats
 }
 
+// maxReasons bounds how many kinds of failure are told apart.
+const maxReasons = 12
+
 // Load is a number of clients.
 type Load struct {
 	opts    Options
 	clients []*client
 
-	mu     sync.Mutex // guards phases and shown
-	phases []Phase
-	shown  []Shown
+	mu      sync.Mutex // guards phases, shown and reasons
+	phases  []Phase
+	shown   []Shown
+	reasons map[string]int // of failed requests
 }
 
 // Shown is where a client's cart came from last.
@@ -36,7 +41,7 @@ type Shown struct {
 
 // New prepares clients. It sends nothing.
 func New(opts Options, phase string) *Load {
-	l := &Load{opts: opts, phases: []Phase{{Name: phase}}, shown: make([]Shown, opts.Clients)}
+	l := &Load{opts: opts, phases: []Phase{{Name: phase}}, shown: make([]Shown, opts.Clients), reasons: map[string]int{}}
 	run := rand.Text()
 	for i := range opts.Clients {
 		transport := &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}
@@ -84,12 +89,18 @@ func (l *Load) shop(ctx context.Context, i int, c *client) {
 }
 
 func (l *Load) note(i int, c *client, read bool, out outcome) {
-	f := Figures{Requests: 1, Failed: out.failed, LongestGap: out.took}
+	f := Figures{Requests: 1, Failed: len(out.failed), LongestGap: out.took}
 	if out.err != nil {
 		f.Requests, f.GivenUp = 0, 1
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, why := range out.failed {
+		if _, known := l.reasons[why]; !known && len(l.reasons) >= maxReasons {
+			why = "others"
+		}
+		l.reasons[why]++
+	}
 	phase := &l.phases[len(l.phases)-1]
 	if read {
 		phase.Reads.add(f)
@@ -151,6 +162,7 @@ func (l *Load) Settle(ctx context.Context) Report {
 	all.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	report.Reasons = maps.Clone(l.reasons)
 	report.Phases = append(report.Phases, l.phases...)
 	return report
 }

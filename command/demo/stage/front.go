@@ -7,26 +7,38 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Front is the one address that browsers open. It passes connections on to the
-// first agent's proxy that takes them, which is what DNS, a virtual address or
-// a load balancer does elsewhere: cookies belong to one host name, so a browser
-// needs an address that outlives each agent.
+// first agent that serves, which is what a virtual address or a load balancer
+// does elsewhere: cookies belong to one host name, so a browser needs an address
+// that outlives each agent.
 type Front struct {
 	listen  net.Listener
-	targets []string
+	targets []target
 
 	mu    sync.Mutex // guards conns
 	conns map[net.Conn]struct{}
 	done  sync.WaitGroup // all connections
 }
 
-// dialTime is how long a target may take to accept.
-const dialTime = time.Second
+// target is one agent.
+type target struct {
+	proxy   string                     // host:port
+	asks    func(context.Context) bool // whether the agent serves, by its own word
+	serving *atomic.Bool               // what it said last
+}
 
-func newFront(l net.Listener, targets []string) *Front {
+// The bounds of what is asked of an agent.
+const (
+	dialTime = time.Second // to accept a connection
+	askEvery = 250 * time.Millisecond
+	askTime  = time.Second
+)
+
+func newFront(l net.Listener, targets []target) *Front {
 	return &Front{listen: l, targets: targets, conns: map[net.Conn]struct{}{}}
 }
 
@@ -38,13 +50,20 @@ func (f *Front) Address() string { return f.listen.Addr().String() }
 
 // Run passes connections on until ctx ends.
 func (f *Front) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { f.listen.Close() })
 	defer stop()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	for _, t := range f.targets {
+		asking.Go(func() { t.watch(ctx) })
+	}
 	defer f.closeAll()
 	for {
 		c, err := f.listen.Accept()
 		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			if errors.Is(err, net.ErrClosed) {
 				return nil
 			}
 			var temporary net.Error
@@ -91,14 +110,38 @@ func pass(to, from net.Conn) {
 	}
 }
 
+// dial connects to the first agent that says it serves. Where none says so, the
+// first that takes connections will do.
 func (f *Front) dial(ctx context.Context) net.Conn {
 	dialer := net.Dialer{Timeout: dialTime}
-	for _, t := range f.targets {
-		if c, err := dialer.DialContext(ctx, "tcp", t); err == nil {
-			return c
+	for _, serving := range []bool{true, false} {
+		for _, t := range f.targets {
+			if t.serving.Load() != serving {
+				continue
+			}
+			if c, err := dialer.DialContext(ctx, "tcp", t.proxy); err == nil {
+				return c
+			}
+			t.serving.Store(false)
 		}
 	}
 	return nil
+}
+
+// watch keeps asking the agent.
+func (t target) watch(ctx context.Context) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, askTime)
+		t.serving.Store(t.asks(asking))
+		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func (f *Front) keep(c net.Conn) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondel-project/rondel/api"
@@ -73,9 +74,13 @@ func New(opts Options) (_ *Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var targets []string
-	for _, p := range s.places {
-		targets = append(targets, p.ProxyAddress())
+	var targets []target
+	for i, p := range s.places {
+		asks := func(ctx context.Context) bool {
+			h, err := s.clients[i].Health().Serving(ctx)
+			return err == nil && h.Healthy
+		}
+		targets = append(targets, target{proxy: p.ProxyAddress(), asks: asks, serving: &atomic.Bool{}})
 	}
 	s.Front = newFront(front, targets)
 	return s, s.makeDir()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,12 +116,12 @@ func TestSampler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		broken := false
+		var broken atomic.Bool
 		var told []error
 		s := load.NewSampler(
 			func() (int, uint64) { return 7, uint64(100 * time.Since(start).Seconds()) },
 			func(context.Context) (float64, float64, error) {
-				if broken {
+				if broken.Load() {
 					return 0, 0, errors.New("no times")
 				}
 				up := time.Since(start).Seconds()
@@ -136,9 +137,9 @@ func TestSampler(t *testing.T) {
 		if math.Abs(l.CPU-0.25) > 0.01 || l.InFlight != 7 || math.Abs(l.RequestRate-100) > 1 {
 			t.Errorf("%+v", l)
 		}
-		broken = true
+		broken.Store(true)
 		time.Sleep(5 * time.Second)
-		broken = false
+		broken.Store(false)
 		time.Sleep(5 * time.Second)
 		cancel()
 		if err := <-done; err != nil {

@@ -244,6 +244,11 @@ func (b *Bootstrap) try(ctx context.Context) (why string, err error) {
 	for i, s := range list {
 		servers = append(servers, Server{ID: s.ID, Addr: s.Addr, Voter: i < voters})
 	}
+	if !slices.ContainsFunc(servers, func(s Server) bool { return s.ID == b.cfg.Self.ID && s.Voter }) {
+		// A server without a vote may not make the first entry itself; it gets
+		// the log from whoever leads.
+		return "the voters make the cluster", nil
+	}
 	err = b.cfg.Node.Bootstrap(ctx, servers)
 	if errors.Is(err, ErrHasState) || ctx.Err() != nil {
 		return "", nil

@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"slices"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/session"
@@ -14,6 +15,7 @@ type adding struct {
 	who       ring.Holder
 	listed    bool
 	queue     []session.ID
+	uses      []session.ID // equal records whose deadlines it has still to hear
 	flight    map[session.ID]*flight
 	order     []session.ID // of flight, oldest first
 	announced bool         // AddInSync was sent: the learner may count already
@@ -97,10 +99,11 @@ func (n *Node) tickAdding(h ring.Slot) {
 			a.sentAt = n.now.Mono
 			n.post(a.who, &Compare{SlotRe{h, s.Re}, ForSync, a.tag, n.store.BucketSums(h)}, true)
 		}
-	case len(a.flight) == 0 && len(a.queue) == 0:
+	case a.filled():
 		n.announce(h)
 	default:
 		n.fill(h)
+		n.sendUses(h)
 	}
 }
 
@@ -135,12 +138,16 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 			drop.Items = append(drop.Items, x) // never committed: the learner was alone with it
 		}
 	}
+	// Equal records may still have other deadlines: those of the time when the
+	// learner was last in sync.
 	n.store.Each(m.Slot, func(e *session.Entry) bool {
-		if m.Mask&(1<<session.Bucket(e.Rec.ID)) == 0 {
-			return true
-		}
-		if x, ok := theirs[e.Rec.ID]; !ok || x.Version != e.Rec.Version() || x.Sum != e.Rec.Sum() {
+		x, ok := theirs[e.Rec.ID]
+		differs := m.Mask&(1<<session.Bucket(e.Rec.ID)) != 0 && (!ok || x.Version != e.Rec.Version() || x.Sum != e.Rec.Sum())
+		switch {
+		case differs:
 			a.queue = append(a.queue, e.Rec.ID)
+		case !e.Rec.Dead && e.Deadline != 0:
+			a.uses = append(a.uses, e.Rec.ID)
 		}
 		return true
 	})
@@ -148,8 +155,47 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 		n.post(from, drop, true)
 	}
 	n.fill(m.Slot)
-	if len(a.flight) == 0 && len(a.queue) == 0 {
+	n.sendUses(m.Slot)
+	if a.filled() {
 		n.announce(m.Slot)
+	}
+}
+
+// filled reports whether the learner has everything.
+func (a *adding) filled() bool {
+	return a.listed && len(a.flight) == 0 && len(a.queue) == 0 && len(a.uses) == 0
+}
+
+const usesBatch = 512
+
+// sendUses tells the learner how long the sessions have left that it holds
+// already, one batch at a time.
+func (n *Node) sendUses(h ring.Slot) {
+	a := n.slots[h].add
+	if len(a.uses) == 0 || n.peer(a.who.Num).touch != nil {
+		return
+	}
+	var items []TouchItem
+	for _, id := range a.uses[:min(len(a.uses), usesBatch)] {
+		if e := n.store.Get(h, id); e != nil && !e.Rec.Dead && e.Deadline != 0 {
+			items = append(items, TouchItem{h, id, max(time.Duration(e.Deadline-n.now.Mono), 1)})
+		}
+	}
+	a.uses = a.uses[min(len(a.uses), usesBatch):]
+	if len(items) > 0 {
+		n.sendTouches(a.who.Num, items)
+	}
+}
+
+// usesConfirmed goes on with the learners of a peer that has confirmed a batch.
+func (n *Node) usesConfirmed(num number) {
+	for h := range ring.Slot(ring.Slots) {
+		if a := n.slots[h].add; a != nil && a.who.Num == num && a.listed {
+			n.sendUses(h)
+			if a.filled() {
+				n.announce(h)
+			}
+		}
 	}
 }
 
@@ -216,7 +262,7 @@ func (n *Node) ackAdding(h ring.Slot, from ring.Holder, m *Ack) {
 	n.peer(from.Num).bulk.inFlight -= f.size
 	if len(a.queue) > 0 {
 		n.fill(h)
-	} else if len(a.flight) == 0 {
+	} else if a.filled() {
 		n.announce(h)
 	}
 }

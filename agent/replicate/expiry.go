@@ -33,9 +33,15 @@ func (n *Node) touch(e *session.Entry) {
 func (n *Node) tickTouches() {
 	for _, num := range sortedKeys(n.peers) {
 		p := n.peers[num]
+		if m := n.t.Member(num); m == nil || m.State == ring.Down {
+			p.touch = nil
+		}
 		if p.touch != nil && n.now.since(p.touchAt) >= n.p.Resend {
 			p.touchAt = n.now.Mono
 			n.post(n.holder(num), p.touch, true)
+		}
+		if p.touch != nil && n.now.since(p.touchSince) > n.p.Degrade {
+			n.holdsUp(n.holder(num)) // its deadlines are old: it must not take over with them
 		}
 	}
 	if len(n.touched) > 0 && n.touchAt <= n.now.Mono {
@@ -59,6 +65,9 @@ func (n *Node) flushTouches(entries []*session.Entry) {
 				batches[x.Num] = append(batches[x.Num], item)
 			}
 		}
+		if a := n.slots[h].add; a != nil && n.owns(h) && !n.t.Slots[h].InSyncHas(a.who) {
+			batches[a.who.Num] = append(batches[a.who.Num], item)
+		}
 	}
 	for _, num := range sortedKeys(batches) {
 		n.sendTouches(num, batches[num])
@@ -69,7 +78,9 @@ func (n *Node) flushTouches(entries []*session.Entry) {
 // acknowledged; a later use of the same session overrules the earlier.
 func (n *Node) sendTouches(num number, items []TouchItem) {
 	p := n.peer(num)
-	if p.touch != nil {
+	if p.touch == nil {
+		p.touchSince = n.now.Mono
+	} else {
 		late := map[session.ID]bool{}
 		for _, x := range items {
 			late[x.ID] = true
@@ -123,6 +134,9 @@ func (n *Node) onTouch(from ring.Holder, m *Touch) {
 func (n *Node) onTouchAck(from ring.Holder, m *TouchAck) {
 	if p := n.peer(from.Num); p.touch != nil && p.touch.Seq == m.Seq {
 		p.touch = nil
+		if n.syncing > 0 {
+			n.usesConfirmed(from.Num)
+		}
 	}
 }
 

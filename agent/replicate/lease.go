@@ -107,10 +107,7 @@ func (n *Node) PeerDown(t Time, num number, refused bool, out *Out) {
 		p.badUntil, p.refused = n.now.Mono+1e9, refused
 		if n.now.since(p.reportedAt) >= n.p.Resend || refused && p.reportedAt+50e6 < n.now.Mono {
 			p.reportedAt = n.now.Mono
-			n.out.Leader = append(n.out.Leader, &ring.Report{
-				From:        n.self,
-				Unreachable: []ring.Unreachable{{Who: n.holder(num), Refused: refused}},
-			})
+			n.report()
 		}
 		for _, c := range n.callq {
 			if !c.done && c.state == callForwarded && c.sentTo == num && !refused {

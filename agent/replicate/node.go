@@ -62,11 +62,12 @@ type Node struct {
 	detach detach
 	wakeup wakeup
 
-	slowAt    int64 // when slow members were last reported
-	dropAt    int64
-	unsettled []*session.Entry
-	offerAt   int64
-	Stats     Stats
+	slow       []ring.Holder // copies that held something up in the last tick
+	reportedAt int64
+	dropAt     int64
+	unsettled  []*session.Entry
+	offerAt    int64
+	Stats      Stats
 }
 
 // slot is what a member keeps of one slot beside its records.
@@ -95,6 +96,7 @@ type peer struct {
 	reportedAt  int64
 	touch       *Touch
 	touchAt     int64
+	touchSince  int64 // since when it has confirmed none
 	bulk        bulk
 }
 
@@ -338,9 +340,11 @@ func (n *Node) Tick(t Time, out *Out) {
 	n.tickWakeup()
 	n.tickDetach()
 	n.tickCalls()
+	n.slow = n.slow[:0]
 	n.tickWrites()
 	n.tickSlots()
 	n.tickTouches()
+	n.tickReport()
 	n.tickExpiry()
 	n.tickDrop()
 	n.end()

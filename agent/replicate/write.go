@@ -473,7 +473,6 @@ func (n *Node) ackWrite(w *write, from ring.Holder, a *Ack) {
 // tickWrites sends unacknowledged writes again, tells the leader who holds them
 // up, and in serve mode answers those that have waited long enough (S1).
 func (n *Node) tickWrites() {
-	var slow []ring.Holder
 	began := len(n.pending)
 	keep := n.pending[:0]
 	for _, w := range n.pending[:began] {
@@ -486,8 +485,8 @@ func (n *Node) tickWrites() {
 		}
 		if age > n.p.Degrade {
 			for _, x := range w.need {
-				if !x.acked && !slices.Contains(slow, x.who) {
-					slow = append(slow, x.who)
+				if !x.acked {
+					n.holdsUp(x.who)
 				}
 			}
 			if !n.refuse {
@@ -500,10 +499,6 @@ func (n *Node) tickWrites() {
 	}
 	// Commits in the loop have let others begin; those stand behind.
 	n.pending = append(keep, n.pending[began:]...)
-	if len(slow) > 0 && n.now.since(n.slowAt) >= n.p.Resend {
-		n.slowAt = n.now.Mono
-		n.out.Leader = append(n.out.Leader, &ring.Report{From: n.self, Slow: slow})
-	}
 }
 
 // degrade commits a write that not all copies have confirmed, once another

@@ -267,6 +267,11 @@ func (o *op) finish(r *session.Response) {
 	if o.in.kind != delAttr && r.Status == session.NoAttr {
 		w.check.fail("%v answered that an attribute is absent", o.in.kind)
 	}
+	if o.in.kind == delAttr && !o.out.attr || o.in.kind == rotate && !o.out.found {
+		// A refusal is not remembered: another copy of the request that is still
+		// on its way may find what this one did not.
+		o.state = unknown
+	}
 	if r.Record != nil {
 		o.out.got = got(r.Record)
 	}
@@ -365,6 +370,9 @@ func (u *user) use() {
 			return
 		}
 		answered = true
+		if a != nil {
+			w.logf("user %s: %d %s by %d left %v", u.id[12:16], a.Resp.Status, a.Resp.Code, a.Resp.Owner, a.Resp.Left)
+		}
 		wait := w.between(100*ms, 2500*ms)
 		switch {
 		case a == nil:

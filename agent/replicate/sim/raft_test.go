@@ -98,6 +98,12 @@ func (r *raft) commit(c *ring.Change) bool {
 		r.w.check.fail("a change cannot be read: %v", err)
 		return false
 	}
+	if r.table.Epoch == 0 && !r.w.whole {
+		// Slots without a home are nobody's, and cost next to no time.
+		c.Slots = slices.DeleteFunc(c.Slots, func(s ring.SlotChange) bool {
+			return s.Slot%64 != 0 && !slices.Contains(r.w.load.slots, s.Slot)
+		})
+	}
 	t, err := r.table.Apply(c, r.index+ring.Epoch(r.w.between(1, 3)))
 	if err != nil {
 		return false

@@ -28,6 +28,7 @@ type scenario struct {
 	refuse     bool
 	partitions bool
 	members    int
+	whole      bool          // all slots are in use, not a few
 	length     time.Duration // of the part with clients and faults
 }
 
@@ -218,6 +219,9 @@ func (h *host) crash() {
 	h.w.logf("crash m%d boot %v", h.idx, h.boot)
 	h.w.check.ended(h)
 	h.up, h.core, h.lead, h.paused = false, nil, nil, 0
+	if w := h.w; w.raft.leader == h.idx {
+		w.raft.leader, w.raft.lost = -1, w.now+w.between(600*ms, 1500*ms)
+	}
 	for _, handle := range sortedHandles(h.calls) {
 		h.calls[handle](nil)
 	}
@@ -254,6 +258,7 @@ func (h *host) step(f func(replicate.Time, *replicate.Out)) {
 func params() replicate.Params {
 	p := replicate.DefaultParams(sessionTTL)
 	p.Repair, p.NewHolder, p.TouchEvery = 5*time.Second, 3*time.Second, 2*time.Second
+	p.SyncSlots = ring.Slots // fewer tables, more runs
 	return p
 }
 

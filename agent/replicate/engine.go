@@ -56,6 +56,7 @@ type Engine struct {
 	tables  []*ring.Table // adopted, not yet told of
 	telling sync.Mutex    // held while telling, so that tables are told of in order
 	touches touchFilter
+	answers sync.Pool // of channels that one answer goes through at a time
 }
 
 // NewEngine returns an engine that has no table yet. It owns no goroutine until
@@ -65,6 +66,7 @@ func NewEngine(o Options, log hclog.Logger) *Engine {
 		log: log.Named("sessions"), link: o.Link, clock: o.Clock, onTab: o.OnTable,
 		node: NewNode(o.Config), waiting: map[uint64]chan *session.Response{},
 	}
+	e.answers.New = func() any { return make(chan *session.Response, 1) }
 	e.touches.every = min(o.Defaults.TTL/20, 10*time.Second)
 	e.view.Store(newView(nil, e.node, time.Now()))
 	return e
@@ -169,13 +171,10 @@ func (e *Engine) name(r *session.Response) {
 	}
 }
 
-// answers are channels that one answer goes through at a time.
-var answers = sync.Pool{New: func() any { return make(chan *session.Response, 1) }}
-
 // Do runs one request, wherever the session's owner is, within
 // Params.OpBudget or until ctx ends; a write may then have happened.
 func (e *Engine) Do(ctx context.Context, req *session.Request) *session.Response {
-	ch := answers.Get().(chan *session.Response)
+	ch := e.answers.Get().(chan *session.Response)
 	var handle uint64
 	e.step(func(now Time, out *Out) {
 		e.last++
@@ -185,7 +184,7 @@ func (e *Engine) Do(ctx context.Context, req *session.Request) *session.Response
 	})
 	select {
 	case r := <-ch:
-		answers.Put(ch)
+		e.answers.Put(ch)
 		return r
 	case <-ctx.Done():
 	}
@@ -195,10 +194,10 @@ func (e *Engine) Do(ctx context.Context, req *session.Request) *session.Response
 	e.mu.Unlock()
 	if !pending { // the answer came meanwhile
 		r := <-ch
-		answers.Put(ch)
+		e.answers.Put(ch)
 		return r
 	}
-	answers.Put(ch)
+	e.answers.Put(ch)
 	if req.Kind.Mutates() {
 		return unknownEnd()
 	}

@@ -133,6 +133,9 @@ func sessionPath(id string) string { return "/v1/sessions/" + url.PathEscape(id)
 
 // Create makes a session; ttl "" is the default.
 func (c *Client) Create(attrs Attrs, ttl string, header ...string) Answer {
+	if attrs == nil {
+		attrs = Attrs{}
+	}
 	body := map[string]any{"Attributes": attrs}
 	if ttl != "" {
 		body["TTL"] = ttl

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,8 +26,9 @@ const (
 	rpcPort    = 8702
 )
 
-// Cluster is a set of agents on one network. Its methods are for the goroutine
-// of the test, but for those of its clients.
+// Cluster is a set of agents on one network. What makes faults or fails the
+// test is for the test's own goroutine; Members, Names, Leader and Owner are for
+// any.
 type Cluster struct {
 	t       testing.TB
 	o       options
@@ -34,10 +36,12 @@ type Cluster struct {
 	gossip  *gossiptest.Network
 	users   *host
 	start   time.Time
-	members []*Member
 	all     []*Member // with those whose process has ended
 	islands [][]string
 	slow    map[string]time.Duration
+
+	mu      sync.Mutex // guards members
+	members []*Member  // the last process of each name
 }
 
 // Member is one agent, for the life of its process.
@@ -54,7 +58,7 @@ type Member struct {
 	done   chan struct{}
 	err    error // of Run; valid once done is closed
 	log    *tail
-	ended  bool // by a verb of the cluster's
+	ended  atomic.Bool // by a verb of the cluster's
 }
 
 type options struct {
@@ -111,7 +115,7 @@ func NewEmptyCluster(t testing.TB, opts ...Option) *Cluster {
 // Add starts one more agent, and returns at once.
 func (c *Cluster) Add(configure ...func(*config.Runtime)) *Member {
 	c.t.Helper()
-	name := fmt.Sprintf("m%d", len(c.members)+1)
+	name := fmt.Sprintf("m%d", len(c.last())+1)
 	m, err := c.TryStart(name, configure...)
 	if err != nil {
 		c.t.Fatalf("start %s: %v", name, err)
@@ -139,7 +143,10 @@ func (c *Cluster) TryStart(name string, configure ...func(*config.Runtime)) (*Me
 		Listen: m.host.listen, Dial: m.host.dial, Clock: c.clock,
 		Gossip: c.gossip.Transport(netip.AddrPortFrom(m.Addr, gossipPort)),
 	}
-	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: m.log, TimeFormat: "04:05.000"})
+	log := hclog.New(&hclog.LoggerOptions{
+		Level: hclog.Debug, Output: m.log, TimeFormat: "04:05.000",
+		Exclude: func(_ hclog.Level, msg string, _ ...any) bool { return msg == "request" },
+	})
 	a, err := agent.NewIn(env, cfg, log, nil)
 	if err != nil {
 		m.host.kill()
@@ -161,8 +168,11 @@ func (c *Cluster) TryStart(name string, configure ...func(*config.Runtime)) (*Me
 
 func (c *Cluster) keep(m *Member) {
 	c.all = append(c.all, m)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i, old := range c.members {
 		if old.Name == m.Name {
+			c.members = slices.Clone(c.members)
 			c.members[i] = m
 			return
 		}
@@ -220,7 +230,7 @@ func (c *Cluster) close() {
 	for _, m := range c.all {
 		<-m.done
 		m.CloseIdle()
-		if m.err != nil && !m.ended && !errors.Is(m.err, context.Canceled) {
+		if m.err != nil && !m.ended.Load() && !errors.Is(m.err, context.Canceled) {
 			c.t.Errorf("%s ended: %v", m.Name, m.err)
 		}
 	}
@@ -261,5 +271,3 @@ func (l *tail) text() []byte {
 	}
 	return all
 }
-
-var _ net.Listener = (*listener)(nil)

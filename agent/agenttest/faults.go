@@ -42,7 +42,7 @@ func (c *Cluster) link() {
 		}
 		for _, island := range c.islands {
 			for _, in := range island {
-				for _, m := range c.members {
+				for _, m := range c.last() {
 					if !slices.Contains(island, m.Name) {
 						c.net.cut[[2]netip.Addr{addrOf(in), m.Addr}] = true
 						c.net.cut[[2]netip.Addr{m.Addr, addrOf(in)}] = true
@@ -64,7 +64,7 @@ func (c *Cluster) link() {
 // whoever dials it is refused.
 func (c *Cluster) Crash(name string) {
 	m := c.Member(name)
-	m.ended = true
+	m.ended.Store(true)
 	m.host.kill()
 	c.gossip.Crash(netip.AddrPortFrom(m.Addr, gossipPort))
 	m.cancel()
@@ -81,7 +81,7 @@ func (c *Cluster) Unplug(name string) {
 // Without keepDir its data directory is lost: it is a new member then.
 func (c *Cluster) Restart(name string, keepDir bool, configure ...func(*config.Runtime)) *Member {
 	c.t.Helper()
-	if m := c.Member(name); !m.ended {
+	if m := c.Member(name); !m.ended.Load() {
 		c.Crash(name)
 	}
 	<-c.Member(name).done
@@ -112,7 +112,7 @@ func (c *Cluster) Stop(name string) {
 // Wait waits for the end of the member's process, and returns Run's error.
 func (m *Member) Wait() error {
 	<-m.done
-	m.ended = true
+	m.ended.Store(true)
 	return m.err
 }
 

@@ -13,7 +13,14 @@ const pollEvery = 20 * time.Millisecond
 
 // Members returns the members whose process runs.
 func (c *Cluster) Members() []*Member {
-	return slices.DeleteFunc(slices.Clone(c.members), func(m *Member) bool { return m.ended })
+	return slices.DeleteFunc(slices.Clone(c.last()), func(m *Member) bool { return m.ended.Load() })
+}
+
+// last returns the last process of each name.
+func (c *Cluster) last() []*Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.members
 }
 
 // Names returns the names of the members whose process runs.
@@ -28,7 +35,7 @@ func (c *Cluster) Names() []string {
 // Member returns the last process of that name.
 func (c *Cluster) Member(name string) *Member {
 	c.t.Helper()
-	for _, m := range c.members {
+	for _, m := range c.last() {
 		if m.Name == name {
 			return m
 		}

@@ -283,14 +283,14 @@ func TestCore_stopLeaveDrain(t *testing.T) {
 
 func TestCore_reapsTheLongDead(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, 4)
+	s := newStage(t, 4, func(o *Options) { o.Cluster.Settings.ReapAfter = 30 * time.Second })
 	s.cut(4)
 	s.gossip(4, member.Failed)
-	s.run(9 * time.Minute)
+	s.run(25 * time.Second)
 	if s.homesOf(4) != 256 {
 		t.Fatalf("home of %d before its time", s.homesOf(4))
 	}
-	s.run(4 * time.Minute)
+	s.run(2 * time.Minute)
 	if s.homesOf(4) != 0 || !s.settled() {
 		t.Errorf("home of %d, settled %v", s.homesOf(4), s.settled())
 	}
@@ -315,7 +315,7 @@ func TestCore_restAtRest(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 3)
 	n := s.entries
-	s.run(2 * time.Minute)
+	s.run(30 * time.Second)
 	if s.entries != n {
 		t.Errorf("%d entries while nothing happened", s.entries-n)
 	}

@@ -29,7 +29,7 @@ func runHistory(rt *rapid.T, n int) {
 	w := newWorld(tb{rt: rt}, n, Settings{Replicas: uint8(rapid.IntRange(0, 2).Draw(rt, "replicas")), MinCopies: 1})
 	w.checkRest()
 	drained := make(map[int]bool)
-	for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+	for range rapid.IntRange(1, 8).Draw(rt, "steps") {
 		i := rapid.IntRange(1, 8).Draw(rt, "who")
 		num := w.num(i)
 		d := NewDraft(w.table)

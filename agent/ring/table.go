@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/member"
@@ -147,10 +148,12 @@ type Table struct {
 
 // Member returns the entry of num, or nil.
 func (t *Table) Member(num member.Number) *Member {
-	i, ok := slices.BinarySearchFunc(t.Members, num, func(m Member, n member.Number) int {
-		return int(m.Num) - int(n)
-	})
-	if !ok {
+	// Numbers are mostly given without a gap: look where it would be, then search.
+	if i := int(num) - 1; i >= 0 && i < len(t.Members) && t.Members[i].Num == num {
+		return &t.Members[i]
+	}
+	i := sort.Search(len(t.Members), func(i int) bool { return t.Members[i].Num >= num })
+	if i == len(t.Members) || t.Members[i].Num != num {
 		return nil
 	}
 	return &t.Members[i]

@@ -56,6 +56,10 @@ type Sticky struct {
 	Follow   Follow
 	SameSite string // "Lax", "Strict", "None", or "" for no such attribute
 	Secure   Secure
+	HTTPOnly bool
+	Path     string        // always said, since a browser would take the page's directory
+	Domain   string        // "": the host that was asked, and no other
+	MaxAge   time.Duration // from when it was set, in whole seconds; 0: as long as the browser runs
 }
 
 // Retry is a route's retry block.
@@ -143,7 +147,7 @@ func DefaultRoute(service string) Route {
 		Name:    service,
 		Path:    "/",
 		Service: service,
-		Sticky:  Sticky{Cookie: "RONDEL", SameSite: "Lax"},
+		Sticky:  Sticky{Cookie: "RONDEL", SameSite: "Lax", HTTPOnly: true, Path: "/"},
 		Retry:   Retry{Attempts: 3, Connect: true, Idempotent: true, Body: 64 << 10, Within: 5 * time.Second},
 	}
 }

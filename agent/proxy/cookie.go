@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"strconv"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/http1"
 )
@@ -54,10 +56,15 @@ func appendCookie(dst []byte, s *Sticky, id, tag string, https bool) []byte {
 	dst = append(dst, id...)
 	dst = append(dst, '.')
 	dst = append(dst, tag...)
+	if s.MaxAge > 0 {
+		dst = append(dst, "; Max-Age="...)
+		dst = strconv.AppendInt(dst, int64(s.MaxAge/time.Second), 10)
+	}
 	return appendAttributes(dst, s, https)
 }
 
-// appendExpired adds the Set-Cookie line that takes the cookie away.
+// appendExpired adds the Set-Cookie line that takes the cookie away: with the
+// same Path and Domain, or the browser would hold it for another one.
 func appendExpired(dst []byte, s *Sticky, https bool) []byte {
 	dst = append(dst, "Set-Cookie: "...)
 	dst = append(dst, s.Cookie...)
@@ -66,7 +73,15 @@ func appendExpired(dst []byte, s *Sticky, https bool) []byte {
 }
 
 func appendAttributes(dst []byte, s *Sticky, https bool) []byte {
-	dst = append(dst, "; Path=/; HttpOnly"...)
+	dst = append(dst, "; Path="...)
+	dst = append(dst, s.Path...)
+	if s.Domain != "" {
+		dst = append(dst, "; Domain="...)
+		dst = append(dst, s.Domain...)
+	}
+	if s.HTTPOnly {
+		dst = append(dst, "; HttpOnly"...)
+	}
 	if s.SameSite != "" {
 		dst = append(dst, "; SameSite="...)
 		dst = append(dst, s.SameSite...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Validate returns every problem of the configuration at once.
@@ -79,7 +80,35 @@ func (s *Sticky) validate(bad func(string, ...any)) {
 	default:
 		bad("same_site %q is not Lax, Strict or None", s.SameSite)
 	}
-	if (strings.HasPrefix(s.Cookie, "__Host-") || strings.HasPrefix(s.Cookie, "__Secure-")) && s.Secure != SecureOn {
+	if s.Cookie == "" {
+		return
+	}
+	if s.Path == "" || s.Path[0] != '/' || !attribute(s.Path) {
+		bad("cookie path %q is not one that a cookie can have: a slash, then neither semicolons nor control characters", s.Path)
+	}
+	if !attribute(s.Domain) || strings.ContainsAny(s.Domain, " :/,") {
+		bad("cookie domain %q is no host name", s.Domain)
+	}
+	if s.MaxAge < 0 || s.MaxAge > 0 && s.MaxAge < time.Second {
+		bad("cookie max_age %s is less than a second", s.MaxAge)
+	}
+	// Browsers drop cookies of these names without a word when something is amiss.
+	name := strings.ToLower(s.Cookie)
+	host := strings.HasPrefix(name, "__host-")
+	if (host || strings.HasPrefix(name, "__secure-")) && s.Secure != SecureOn {
 		bad("a cookie named %q needs secure on", s.Cookie)
 	}
+	if host && (s.Path != "/" || s.Domain != "") {
+		bad("a cookie named %q needs the path / and no domain", s.Cookie)
+	}
+}
+
+// attribute reports whether v can be the value of a cookie's attribute.
+func attribute(v string) bool {
+	for i := range len(v) {
+		if v[i] < ' ' || v[i] >= 0x7f || v[i] == ';' {
+			return false
+		}
+	}
+	return true
 }

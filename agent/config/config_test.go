@@ -82,7 +82,7 @@ func TestLoad_fullFileReachesRuntime(t *testing.T) {
 	if x := r.Routes[0]; x.Host != "*.example.com" || x.HashOn != (HashKey{"header", "X-User"}) || !x.PreferLocal || x.Retry.Idempotent || !x.Retry.Keyed || x.Sticky.MaxAge != 24*time.Hour {
 		t.Errorf("route: %+v", x)
 	}
-	if r.Proxy.HTTP != netip.MustParseAddrPort("10.0.0.5:9780") || r.Redis.Address != netip.MustParseAddrPort("127.0.0.2:9703") || r.Proxy.HTTPS.IsValid() || len(r.Proxy.TrustedProxies) != 3 {
+	if r.Proxy.HTTP != netip.MustParseAddrPort("10.0.0.5:9780") || r.Redis.Address.IsValid() || r.Proxy.HTTPS.IsValid() || len(r.Proxy.TrustedProxies) != 3 {
 		t.Errorf("proxy and redis: %+v %+v", r.Proxy, r.Redis)
 	}
 }

@@ -67,6 +67,9 @@ func (o Origin) String() string {
 // the place that set the value in force.
 type Origins map[string]Origin
 
+// defaultSource is where options come from that nobody has set.
+const defaultSource = "default"
+
 // of returns the origin of the option itself or, failing that, of the nearest
 // block around it.
 func (o Origins) of(option string) Origin {
@@ -75,7 +78,7 @@ func (o Origins) of(option string) Origin {
 			return at
 		}
 	}
-	return Origin{Source: "default"}
+	return Origin{Source: defaultSource}
 }
 
 func ptr[T any](v T) *T { return &v }

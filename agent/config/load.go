@@ -62,7 +62,14 @@ func Load(o Options) (Loaded, error) {
 	out.Runtime, out.merged = merged.runtime(c, o.Host), merged
 	out.Warnings = append(out.Warnings, c.warnings...)
 	out.Warnings.sort()
-	if problems = append(problems, c.problems...); len(problems) > 0 {
+	broken := len(problems) > 0
+	for _, p := range c.problems {
+		// What seems absent may stand in a part that could not be read.
+		if !broken || p.At.Source != defaultSource {
+			problems = append(problems, p)
+		}
+	}
+	if len(problems) > 0 {
 		problems.sort()
 		return Loaded{Warnings: out.Warnings, Read: out.Read, Skipped: out.Skipped}, problems
 	}

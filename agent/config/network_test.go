@@ -84,13 +84,11 @@ func TestLoad_v6OnlyListensOnV6(t *testing.T) {
 func TestLoad_listenersOnOnePort(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`proxy { http = ":8701" }`:                                      `:1: proxy.http = "127.0.0.1:8701": collides with ports.gossip`,
-		`ports { rpc = 8701 }`:                                          ":1: ports.rpc",
-		`ports { gossip = 8702 }`:                                       ":1: ports.gossip",
-		`redis { address = "0.0.0.0:8700" }`:                            "redis.address",
-		`redis { address = "127.0.0.2:8700" }`:                          "",
-		"ports {\n http = 0\n rpc = 0\n gossip = 0\n}":                  "",
-		"proxy {\n http = \"[::]:9000\"\n}\nredis { address=\":9000\"}": "proxy.http",
+		`proxy { http = ":8701" }`:                                `:1: proxy.http = "127.0.0.1:8701": collides with ports.gossip`,
+		`ports { rpc = 8701 }`:                                    ":1: ports.rpc",
+		`ports { gossip = 8702 }`:                                 ":1: ports.gossip",
+		"ports {\n http = 0\n rpc = 0\n gossip = 0\n}":            "",
+		"proxy {\n http = \"[::]:9000\"\n}\nports { rpc = 9000 }": "proxy.http",
 	} {
 		path := write(t, t.TempDir(), "a.hcl", text)
 		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})

@@ -69,6 +69,14 @@ func (c *checker) warn(option string, value any, rule string) {
 	c.warnings = append(c.warnings, c.problem(option, value, rule))
 }
 
+// absent reports an option that later versions know and this one would ignore
+// without a word.
+func (c *checker) absent(option, value, what string) {
+	if value != "" {
+		c.fail(option, value, "must stay empty: "+what+" is not part of this version")
+	}
+}
+
 func (c *checker) oneOf(option, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
 		c.fail(option, value, "must be "+orList(allowed))

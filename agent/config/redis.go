@@ -15,5 +15,6 @@ type Redis struct {
 func defaultRedis() *RedisFile { return &RedisFile{Address: ptr("")} }
 
 func (f *RedisFile) runtime(c *checker, client netip.Addr) Redis {
+	c.absent("redis.address", *f.Address, "the Redis protocol")
 	return Redis{Address: c.listener("redis.address", *f.Address, client)}
 }

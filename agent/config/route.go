@@ -95,7 +95,7 @@ func (f *RouteFile) runtime(c *checker, name string) Route {
 	}
 	c.oneOf(at+".balance", *f.Balance, string(RoundRobin), string(WeightedRoundRobin), string(Random), string(LeastLoad), string(Hash))
 	c.oneOf(at+".prefer", *f.Prefer, "any", "local")
-	c.oneOf(at+".mode", *f.Mode, "proxy", "redirect")
+	c.oneOf(at+".mode", *f.Mode, "proxy") // redirecting needs the tokens that a log-in travels with
 	return Route{
 		Name: name, Host: strings.ToLower(*f.Host), Path: *f.Path, Service: *f.Service,
 		Balance: Balance(*f.Balance), HashOn: f.hashKey(c, at),

@@ -69,11 +69,11 @@ route "shop" {
   balance = "hash"
   hash_on = "header:X-User"
   prefer  = "local"
-  mode    = "redirect"
+  mode    = "proxy"
   sticky {
     cookie    = "__Host-lb"
     follow    = "instance"
-    learn     = "JSESSIONID"
+    learn     = ""
     same_site = "None"
     secure    = "on"
     http_only = false
@@ -96,5 +96,5 @@ proxy {
 }
 
 redis {
-  address = ":9703"
+  address = ""
 }

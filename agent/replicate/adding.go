@@ -130,11 +130,20 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 	}
 	a.listed = true
 	theirs := make(map[session.ID]Item, len(m.Items))
+	pending := map[session.ID]bool{}
+	for _, w := range n.slots[m.Slot].writes {
+		for _, u := range w.updates {
+			pending[u.ID] = true
+		}
+	}
 	drop := &Discard{SlotRe: m.SlotRe}
 	for _, x := range m.Items {
 		theirs[x.ID] = x
+		if pending[x.ID] {
+			continue // it has acknowledged a write that is under way
+		}
 		e := n.store.Get(m.Slot, x.ID)
-		if e == nil && n.slots[m.Slot].writes[x.ID] == nil || e != nil && n.refuse && x.Version.Compare(e.Rec.Version()) > 0 {
+		if e == nil || n.refuse && x.Version.Compare(e.Rec.Version()) > 0 {
 			drop.Items = append(drop.Items, x) // never committed: the learner was alone with it
 		}
 	}

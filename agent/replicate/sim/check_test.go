@@ -41,6 +41,12 @@ func (c *checker) stepped(h *host) {
 		c.fail("V5: the epoch of m%d fell from %d to %d", h.idx, h.tabled, t.Epoch)
 	}
 	h.tabled = t.Epoch
+	if n := h.core.Stats.Divergence; n > h.diverged {
+		h.diverged = n
+		if c.w.refuse {
+			c.fail("E5: m%d found copies in sync that differ", h.idx)
+		}
+	}
 	if h.out.Table != nil && c.w.chance(0.05) {
 		c.sameTable(h, t)
 	}
@@ -237,9 +243,6 @@ func (c *checker) final() {
 	w := c.w
 	for _, h := range w.hosts {
 		c.ended(h)
-	}
-	if w.refuse && c.past.Divergence > 0 {
-		c.fail("E5: %d differences between copies in sync", c.past.Divergence)
 	}
 	for k, n := range map[string]uint64{"degraded": c.past.Degraded, "conflicts": c.past.MergeConflicts, "divergence": c.past.Divergence} {
 		w.stats[k] += int(n)

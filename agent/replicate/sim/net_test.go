@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rondel-project/rondel/agent/leader"
 	"github.com/rondel-project/rondel/agent/replicate"
 	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
 )
 
 // network carries messages between hosts: late, lost, twice, out of order, or
@@ -99,7 +101,7 @@ func (n *network) message(h *host, from ring.Holder, epoch ring.Epoch, s replica
 			return
 		}
 		if w.log > 1 {
-			w.logf("m%d -> m%d %T %+v", h.idx, to, msg, msg)
+			w.logf("m%d -> m%d %s", h.idx, to, text(msg))
 		}
 		r.step(func(t replicate.Time, out *replicate.Out) { r.core.Receive(t, from, epoch, msg, out) })
 	})
@@ -233,4 +235,19 @@ func (n *network) probe(i int, who leader.Peer, done func(leader.Reach)) {
 		}
 		w.at(500*ms, i, func() { done(leader.Unreached) })
 	})
+}
+
+func text(m replicate.Message) string {
+	s := fmt.Sprintf("%T %+v", m, m)
+	var ups []*session.Update
+	switch m := m.(type) {
+	case *replicate.Replicate:
+		ups = m.Updates
+	case *replicate.Records:
+		ups = m.Updates
+	}
+	for _, u := range ups {
+		s += fmt.Sprintf(" {%s base %v -> %v full %v}", u.ID, u.Base, u.Version(), u.Full != nil)
+	}
+	return s
 }

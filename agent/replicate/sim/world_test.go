@@ -167,15 +167,16 @@ type host struct {
 	offset  int64
 	wallOff int64 // milliseconds
 
-	core   *replicate.Node
-	out    replicate.Out
-	disk   *ring.Table // the last table, kept over restarts
-	lead   *term       // while it takes itself for the leader
-	leader int         // who leads, as it believes; -1: nobody
-	gossip gossip
-	calls  map[uint64]func(*replicate.Answer)
-	last   uint64
-	tabled ring.Epoch
+	core     *replicate.Node
+	out      replicate.Out
+	disk     *ring.Table // the last table, kept over restarts
+	lead     *term       // while it takes itself for the leader
+	leader   int         // who leads, as it believes; -1: nobody
+	gossip   gossip
+	calls    map[uint64]func(*replicate.Answer)
+	last     uint64
+	tabled   ring.Epoch
+	diverged uint64
 }
 
 func (h *host) mono() int64 { return h.offset + int64(float64(h.w.now)*h.rate) }
@@ -190,7 +191,7 @@ func (h *host) awake() bool { return h.up && h.paused <= h.w.now }
 func (h *host) start() {
 	w := h.w
 	h.up, h.ending, h.boot = true, false, member.Boot(w.bytes(16))
-	h.calls, h.lead, h.leader, h.tabled = map[uint64]func(*replicate.Answer){}, nil, -1, 0
+	h.calls, h.lead, h.leader, h.tabled, h.diverged = map[uint64]func(*replicate.Answer){}, nil, -1, 0, 0
 	h.gossip.init(h)
 	h.core = replicate.NewNode(replicate.Config{
 		ID: h.id, Boot: h.boot, Params: params(), Seed: w.rng.Uint64(),

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rondel-project/rondel/api"
+)
+
+func TestCluster_formsAndSeesADeath(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for _, n := range c {
+		var members []struct{ Name, Status, Role string }
+		rondelJSON(t, &members, "members", "-http-addr="+n.url())
+		if len(members) != len(c) {
+			t.Fatalf("%s knows %d members: %+v", n.name, len(members), members)
+		}
+		leaders := 0
+		for _, m := range members {
+			if m.Status != "alive" {
+				t.Errorf("%s says that %s is %s", n.name, m.Name, m.Status)
+			}
+			if m.Role == "leader" {
+				leaders++
+			}
+		}
+		if leaders != 1 {
+			t.Errorf("%s names %d leaders", n.name, leaders)
+		}
+	}
+
+	// The promise is 3 seconds. A machine that does other work as well may
+	// break it once.
+	const promise = 3 * time.Second
+	var took time.Duration
+	for attempt := range 3 {
+		victim := c[attempt%len(c)]
+		victim.kill(t)
+		start := time.Now()
+		for _, n := range c.without(victim) {
+			n.sees(t, soon, victim.name, "failed")
+		}
+		took = time.Since(start)
+		t.Logf("failed everywhere after %s", took.Round(time.Millisecond))
+		victim.start(t)
+		for _, n := range c {
+			n.sees(t, soon, victim.name, "alive")
+		}
+		c.whole(t)
+		if took <= promise {
+			return
+		}
+	}
+	t.Errorf("it took %s to see a member failed, three times more than %s", took, promise)
+}
+
+func TestStop_comesBackAndLeave_isGone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	id := create(t, c[0])
+	write(t, c[0], id, 1)
+
+	stopped := c[2]
+	stopped.signal(t, syscall.SIGTERM)
+	if stopped.err != nil {
+		t.Errorf("SIGTERM ended the agent with %v, want exit code 0", stopped.err)
+	}
+	inRing(t, c[0], stopped.name, true)
+	read(t, c[1], id, 1)
+	write(t, c[1], id, 2)
+
+	stopped.start(t)
+	c.whole(t)
+	for _, n := range c {
+		n.sees(t, soon, stopped.name, "alive")
+		read(t, n, id, 2)
+	}
+
+	gone := c[2]
+	if out, errs, code := rondel(t, "leave", "-http-addr="+gone.url()); code != 0 {
+		t.Fatalf("leave: exit code %d: %s%s", code, out, errs)
+	}
+	gone.wait(t)
+	if gone.err != nil {
+		t.Errorf("leave ended the agent with %v, want exit code 0", gone.err)
+	}
+	for _, n := range c.without(gone) {
+		until(t, soon, n.name+" sees "+gone.name+" left, or no more", func(ctx context.Context) error {
+			if status, err := n.status(ctx, gone.name); err == nil && status != "left" {
+				return fmt.Errorf("it is %s", status)
+			}
+			return nil
+		})
+		inRing(t, n, gone.name, false)
+		read(t, n, id, 2)
+	}
+}
+
+// inRing waits until the ring has a member, or has it no more.
+func inRing(t *testing.T, n *node, member string, want bool) {
+	t.Helper()
+	until(t, soon, fmt.Sprintf("%s is in the ring of %s: %v", member, n.name, want), func(ctx context.Context) error {
+		ring, _, err := n.api.Ring().Get(ctx, api.Wait{})
+		if err != nil {
+			return err
+		}
+		for _, m := range ring.Members {
+			if m.Name == member {
+				if want {
+					return nil
+				}
+				return fmt.Errorf("it is there as %s", m.State)
+			}
+		}
+		if want {
+			return fmt.Errorf("it is not there")
+		}
+		return nil
+	})
+}
+
+func TestAgent_badStartIsClear(t *testing.T) {
+	t.Parallel()
+	addrs := freeAddresses(t, 2)
+	addr, other := addrs[0], addrs[1]
+	taken, err := net.Listen("tcp", addr+":8700")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() }) // after the subtests, which are parallel
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"taken port":       {[]string{"agent", "-data-dir=" + t.TempDir(), "-bind=" + addr, "-client=" + addr, "-bootstrap-expect=1"}, 1, addr + ":8700"},
+		"unknown flag":     {[]string{"agent", "-dve"}, 2, "-dev"},
+		"nobody to ask":    {[]string{"members", "-http-addr=" + addr + ":1"}, 1, addr + ":1"},
+		"no such address":  {[]string{"agent", "-dev", "-bind=192.0.2.1"}, 1, "192.0.2.1"},
+		"join that fails":  {[]string{"agent", "-data-dir=" + t.TempDir(), "-bind=" + other, "-client=" + other, "-join=" + other + ":2"}, 1, other + ":2"},
+		"unknown command":  {[]string{"membres"}, 2, "members"},
+		"unknown duration": {[]string{"demo", "-duration=20"}, 2, "20s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, errs, code := rondel(t, c.args...)
+			if code != c.code || !strings.Contains(errs, c.says) {
+				t.Errorf("exit code %d, want %d; it should speak of %q:\n%s", code, c.code, c.says, errs)
+			}
+		})
+	}
+}

@@ -6,15 +6,10 @@ import (
 	"github.com/rondel-project/rondel/agent/replicate"
 )
 
-// start is the zero of the process's own clock.
+// start is the zero of the process's own clock, where the system has no better
+// one.
 var start = time.Now().Add(-time.Hour)
 
 func systemClock() replicate.Time {
 	return replicate.Time{Mono: monotonic(), Wall: time.Now().UnixMilli()}
-}
-
-// processClock follows the runtime's clock, which tests can fake.
-func processClock() replicate.Time {
-	now := time.Now()
-	return replicate.Time{Mono: int64(now.Sub(start)), Wall: now.UnixMilli()}
 }

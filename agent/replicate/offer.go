@@ -81,10 +81,11 @@ func (n *Node) takeOffer(h ring.Slot, from ring.Holder, u *session.Update) {
 }
 
 // mergeChange returns the change that brings rec to its merge with the offered
-// record, or nil where rec has all of it.
+// record, or nil where rec has all of it. Equal contents under a higher version
+// are merged too: the new version is above both, so that all copies take it.
 func (n *Node) mergeChange(h ring.Slot, rec *session.Record, u *session.Update) *session.Change {
 	m, conflicts := session.Merge(rec, u.Full)
-	if rec != nil && session.SameContent(m, rec) {
+	if rec != nil && session.SameContent(m, rec) && u.Full.Version().Compare(rec.Version()) <= 0 {
 		return nil
 	}
 	n.Stats.MergeConflicts += uint64(conflicts)

@@ -9,6 +9,7 @@ import (
 	"github.com/rondel-project/rondel/agent/config"
 	"github.com/rondel-project/rondel/agent/httpapi"
 	"github.com/rondel-project/rondel/agent/proxy"
+	"github.com/rondel-project/rondel/agent/telemetry"
 )
 
 // buildDoors binds the ports that users reach.
@@ -45,7 +46,7 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 		return nil
 	}
 	a.doors.proxy, err = proxy.New(proxy.Options{
-		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Log: log,
+		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Observe: proxyFigures{&a.metrics.Proxy}, Log: log,
 	})
 	if err != nil {
 		return err
@@ -59,6 +60,12 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 	})
 	return nil
 }
+
+// proxyFigures counts the proxy's requests.
+type proxyFigures struct{ *telemetry.Proxy }
+
+// Route implements proxy.Observers.
+func (f proxyFigures) Route(name string) proxy.Observer { return f.Proxy.Route(name) }
 
 // logsOf returns the logger as the monitor listens to it. A logger that cannot
 // be listened to is replaced by one that says nothing.

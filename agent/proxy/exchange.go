@@ -52,6 +52,8 @@ type exchange struct {
 	told    bool // something of an answer has left
 	hundred bool // a 100 has left
 	tries   int
+	status  int  // of the answer that has begun to leave; 0: none
+	counted bool // the observer knows
 	resp    http1.Response
 }
 
@@ -92,6 +94,21 @@ func (x *exchange) serve() (keep bool) {
 	if x.rt == nil {
 		return x.answer(http.StatusNotFound, "no route for this host and path")
 	}
+	keep = x.pass()
+	x.count()
+	return keep
+}
+
+// count tells the observer of the request's end, once.
+func (x *exchange) count() {
+	if !x.counted {
+		x.counted = true
+		x.rt.observer.Done(x.status, time.Since(x.began))
+	}
+}
+
+// pass has an instance answer the request, or says why none can.
+func (x *exchange) pass() (keep bool) {
 	x.origin = x.c.peer.origin(x.q, x.snap.cfg.Trusted)
 	x.choose.picker.now, x.choose.position = x.began, x.p.position.Load()
 	x.choose.snap, x.choose.rt, x.choose.sess, x.choose.first = x.snap, x.rt, x.p.sessions, true
@@ -186,6 +203,9 @@ func (x *exchange) connect() bool {
 			if inst = x.choose.next(); inst == nil {
 				return false
 			}
+		}
+		if dialed > 0 || x.tries > 0 {
+			x.rt.observer.Retried()
 		}
 		rested := freshEnough
 		if x.repeatable() {
@@ -322,8 +342,11 @@ func (x *exchange) say(a answer) bool {
 	a.body = string(x.q.Method) != "HEAD"
 	x.c.out = appendAnswer(x.c.out[:0], a)
 	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
-	_, err := x.c.in.Write(x.c.out)
-	return err == nil
+	if _, err := x.c.in.Write(x.c.out); err != nil {
+		return false
+	}
+	x.status = a.status
+	return true
 }
 
 // redirect sends the client to an instance.

@@ -244,6 +244,14 @@ func startRig(t testing.TB, s setup) *rig {
 		t.Fatal(err)
 	}
 	p.SetInstances(s.apps)
+	r := serveRig(t, p)
+	r.sess = s.sess
+	return r
+}
+
+// serveRig runs a proxy.
+func serveRig(t testing.TB, p *Proxy) *rig {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +259,7 @@ func startRig(t testing.TB, s setup) *rig {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx, ln) }()
-	r := &rig{Proxy: p, addr: ln.Addr().String(), sess: s.sess}
+	r := &rig{Proxy: p, addr: ln.Addr().String()}
 	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() {
 		p.Close()

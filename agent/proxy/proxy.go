@@ -26,6 +26,7 @@ type Options struct {
 	Sessions Sessions // nil: no sessions, no cookies
 	TagKey   []byte   // see SetTagKey
 	Position int      // see SetPosition
+	Observe  Observers
 	Log      hclog.Logger
 }
 
@@ -35,6 +36,7 @@ type Proxy struct {
 	log      hclog.Logger
 	sessions Sessions
 	exists   *existence
+	observe  Observers
 	buffers  sync.Pool // of *[]byte, bigBuffer long, for large bodies
 	outs     sync.Pool // of *[]byte, for requests under way
 
@@ -68,11 +70,15 @@ func New(opt Options) (*Proxy, error) {
 		log:      log.Named("proxy"),
 		sessions: opt.Sessions,
 		exists:   newExistence(),
+		observe:  opt.Observe,
 		cfg:      opt.Config,
 		tagKey:   opt.TagKey,
 		backends: map[key]*backend{},
 		turns:    map[string]*turn{},
 		conns:    map[*conn]struct{}{},
+	}
+	if p.observe == nil {
+		p.observe = silence{}
 	}
 	p.buffers.New = func() any { b := make([]byte, bigBuffer); return &b }
 	p.outs.New = func() any { b := make([]byte, 0, 4<<10); return &b }
@@ -148,10 +154,15 @@ func (p *Proxy) rebuildLocked() {
 	for _, r := range p.cfg.Routes {
 		t := p.turns[r.Name]
 		if t == nil {
-			t = &turn{current: map[*backend]int{}}
+			t = &turn{current: map[*backend]int{}, observer: p.observe.Route(r.Name)}
 		}
 		t.forget(kept)
 		turns[r.Name] = t
+	}
+	for name := range p.turns {
+		if turns[name] == nil {
+			p.observe.Forget(name)
+		}
 	}
 	p.turns = turns
 	p.snap.Store(build(p.cfg, instances, turns))

@@ -42,6 +42,7 @@ func (x *exchange) relay() (keep bool) {
 		x.release(false)
 		return false
 	}
+	x.status = x.resp.Status
 	if bodyErr != nil {
 		return x.broken(bodyErr)
 	}

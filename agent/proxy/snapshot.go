@@ -27,7 +27,8 @@ type hostRoutes struct {
 // route is a Route with its service's instances sorted into who may get what.
 type route struct {
 	Route
-	turn *turn
+	turn     *turn
+	observer Observer
 
 	active   []*instance // new clients go to these
 	byMember map[member.ID][]*instance
@@ -35,11 +36,12 @@ type route struct {
 	bound    map[string]*instance
 }
 
-// turn is a route's place in its round. It outlives snapshots, or every change
-// of health would begin the round anew.
+// turn is a route's place in its round, and who observes it. It outlives
+// snapshots, or every change of health would begin the round anew.
 type turn struct {
-	next atomic.Uint64
-	_    [56]byte // on a cache line of its own
+	observer Observer
+	next     atomic.Uint64
+	_        [56]byte // what follows is on another cache line
 
 	mu      sync.Mutex // guards current
 	current map[*backend]int
@@ -63,7 +65,8 @@ func build(cfg Config, instances []*instance, turns map[string]*turn) *snapshot 
 	}
 	suffixes := map[string][]*route{}
 	for _, r := range cfg.Routes {
-		rt := &route{Route: r, turn: turns[r.Name]}
+		t := turns[r.Name]
+		rt := &route{Route: r, turn: t, observer: t.observer}
 		rt.sort(byService[r.Service])
 		host := strings.ToLower(r.Host)
 		switch {

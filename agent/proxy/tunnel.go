@@ -39,6 +39,8 @@ func (x *exchange) upgrade() (keep bool) {
 	c.out = out
 	c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
 	if _, err := c.in.Write(out); err == nil {
+		x.status = http.StatusSwitchingProtocols
+		x.count()
 		x.tunnel()
 	}
 	x.release(false)

@@ -1,0 +1,31 @@
+package proxy
+
+import "time"
+
+// Observer hears of the requests of one route. Its methods are called from many
+// goroutines at once, while requests wait: they must not block.
+type Observer interface {
+	// Done tells of the end of a request d after its head had come. The status
+	// is 0 where the client got no answer. An upgraded connection is done with
+	// its 101: what passes through it later is no answer.
+	Done(status int, d time.Duration)
+	// Retried tells of one more attempt to have a request answered.
+	Retried()
+}
+
+// Observers has an Observer for each route. Its methods are called when the
+// configuration changes, never for a request.
+type Observers interface {
+	Route(name string) Observer
+	// Forget says that there is no such route any more. Requests that are under
+	// way may still tell its Observer.
+	Forget(name string)
+}
+
+// silence observes nothing.
+type silence struct{}
+
+func (silence) Done(int, time.Duration) {}
+func (silence) Retried()                {}
+func (silence) Route(string) Observer   { return silence{} }
+func (silence) Forget(string)           {}

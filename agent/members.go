@@ -10,20 +10,9 @@ import (
 	"github.com/rondel-project/rondel/agent/wire"
 )
 
-// onMember takes what gossip says of a member.
+// onMember takes what gossip says of a member, and has logged.
 func (a *Agent) onMember(e gossip.Event) {
 	m := e.Member
-	log := a.log.With("member", m.Name, "addr", m.Gossip().String())
-	switch e.Kind {
-	case gossip.Joined:
-		log.Info("member joined")
-	case gossip.Rebooted:
-		log.Info("member restarted")
-	case gossip.Failed:
-		log.Warn("member failed")
-	case gossip.Left:
-		log.Info("member left")
-	}
 	if e.Kind == gossip.Removed {
 		a.services.catalog.RemoveMember(m.ID)
 	} else {

@@ -140,6 +140,7 @@ func (a *Agent) Leave(ctx context.Context, force bool) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWait)
 	defer cancel()
 	a.leaving.Store(true)
+	a.log.Info("leaving the cluster", "force", force)
 	a.gossip.UpdateMeta(func(m *member.Meta) { m.Leaving = true })
 	if !a.alone() {
 		a.stepDown(ctx)
@@ -154,6 +155,7 @@ func (a *Agent) Leave(ctx context.Context, force bool) error {
 		a.log.Warn("not all members may know that this one has left", "error", err)
 	}
 	a.gone.Store(true)
+	a.log.Info("left the cluster")
 	a.end()
 	return nil
 }

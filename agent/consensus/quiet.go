@@ -60,7 +60,27 @@ func (s *said) due(now time.Time, msg string, args []any) (int, bool) {
 	return was.held, true
 }
 
+// routine reports whether a warning of Raft's tells only what every healthy
+// cluster goes through when it starts or a server comes or goes. The agent says
+// in its own words who leads and who is here.
+func routine(msg string) bool {
+	switch msg {
+	case "heartbeat timeout reached, starting election",
+		"no known peers, aborting election",
+		"failed to get previous log",
+		"appendEntries rejected, sending older logs",
+		"failed to accept connection",
+		"failed to decode incoming command":
+		return true
+	}
+	return false
+}
+
 func (q *quiet) say(level hclog.Level, msg string, args []any) {
+	if routine(msg) {
+		q.Debug(msg, args...)
+		return
+	}
 	held, ok := q.said.due(time.Now(), msg, args)
 	if !ok {
 		return

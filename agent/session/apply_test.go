@@ -267,7 +267,7 @@ func TestApply_rotateMakesATwinAndATombstone(t *testing.T) {
 		t.Errorf("tombstone %+v, new id %q", c.Next, resp.NewID)
 	}
 	w := *rec
-	w.ID, w.Ver, w.Ops = "t", 1, nil
+	w.ID, w.Ver, w.Ops = "t", rec.Ver+1, nil
 	if merged(c.Twin) != merged(&w) || c.Twin.attrSum != rec.attrSum {
 		t.Errorf("twin %s\nwant %s", merged(c.Twin), merged(&w))
 	}

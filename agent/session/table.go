@@ -110,10 +110,11 @@ func (t *Table) Put(h ring.Slot, rec *Record, now int64, age, left time.Duration
 	return e
 }
 
-// Use marks the session as used now and starts its idle time anew.
+// Use marks the session as used now and starts its idle time anew. It never
+// brings the end nearer.
 func (t *Table) Use(e *Entry, now int64) {
 	if e.Used = now; e.Rec.TTL > 0 && !e.Rec.Dead {
-		e.Deadline = now + int64(e.Rec.TTL)
+		e.Deadline = max(e.Deadline, now+int64(e.Rec.TTL))
 	}
 	s := &t.slots[e.slot]
 	s.unlink(e)

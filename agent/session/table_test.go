@@ -106,7 +106,7 @@ func TestTable_againstAnObviousOne(t *testing.T) {
 				i := sh.find(h, id)
 				sh.list = append(slices.Delete(sh.list, i, i+1), se)
 				if se.rec.TTL > 0 && !se.rec.Dead {
-					se.deadline = now + int64(se.rec.TTL)
+					se.deadline = max(se.deadline, now+int64(se.rec.TTL))
 				}
 			case op == 6 && e != nil:
 				at := now + int64(rapid.IntRange(0, 400).Draw(t, "extend"))*int64(time.Second)

@@ -87,8 +87,17 @@ func (h *holder) bind(addr netip.Addr, port int, udp bool) (int, error) {
 	return got, nil
 }
 
-// hold chooses the ports of a machine.
-func (h *holder) hold(addr netip.Addr) (Place, error) {
+// reserve takes the usual ports of a machine for one stage, as long as that
+// lives: what says so is the API's port for packets, which no agent uses.
+// Without it two stages that start at once would take the same ports, each
+// finding them free until the other's processes are up.
+func reserve(addr netip.Addr) (net.PacketConn, error) {
+	return net.ListenPacket("udp", net.JoinHostPort(addr.String(), strconv.Itoa(portHTTP)))
+}
+
+// hold chooses the ports of a machine: the usual ones that are free, if usual
+// is set.
+func (h *holder) hold(addr netip.Addr, usual bool) (Place, error) {
 	p := Place{Addr: addr}
 	for _, want := range []struct {
 		port int
@@ -97,6 +106,9 @@ func (h *holder) hold(addr netip.Addr) (Place, error) {
 	}{
 		{portHTTP, false, &p.HTTP}, {portGossip, true, &p.Gossip}, {portRPC, false, &p.RPC}, {portProxy, false, &p.Proxy}, {portShop, false, &p.Shop},
 	} {
+		if !usual {
+			want.port = 0
+		}
 		got, err := h.port(addr, want.port, want.udp)
 		if err != nil {
 			return Place{}, err

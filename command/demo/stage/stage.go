@@ -32,12 +32,13 @@ type Options struct {
 type Stage struct {
 	Front *Front
 
-	opts    Options
-	dir     string
-	remove  bool // dir, at the end
-	places  []Place
-	holders []*holder
-	clients []*api.Client
+	opts     Options
+	dir      string
+	remove   bool // dir, at the end
+	places   []Place
+	holders  []*holder
+	reserved []net.PacketConn
+	clients  []*api.Client
 
 	mu       sync.Mutex // guards agents, shops and wanted
 	agents   []*Process
@@ -59,7 +60,11 @@ func New(opts Options) (_ *Stage, err error) {
 	for _, addr := range addresses() {
 		h := &holder{}
 		s.holders = append(s.holders, h)
-		place, err := h.hold(addr)
+		reserved, reserveErr := reserve(addr)
+		if reserveErr == nil {
+			s.reserved = append(s.reserved, reserved)
+		}
+		place, err := h.hold(addr, reserveErr == nil)
 		if err != nil {
 			return nil, err
 		}
@@ -282,6 +287,9 @@ func (s *Stage) Close() error {
 	}
 	for _, h := range s.holders {
 		errs = append(errs, h.release())
+	}
+	for _, r := range s.reserved {
+		errs = append(errs, r.Close())
 	}
 	for _, c := range s.clients {
 		c.Close()

@@ -56,7 +56,7 @@ func TestHolder_movesToFreePorts(t *testing.T) {
 func TestHolder_noSuchAddress(t *testing.T) {
 	t.Parallel()
 	h := &holder{}
-	if _, err := h.hold(netip.MustParseAddr("192.0.2.1")); err == nil || !strings.Contains(err.Error(), "192.0.2.1") {
+	if _, err := h.hold(netip.MustParseAddr("192.0.2.1"), true); err == nil || !strings.Contains(err.Error(), "192.0.2.1") {
 		t.Errorf("error %v, want one that names the address", err)
 	}
 }
@@ -70,6 +70,11 @@ func TestStage_twoAtOnceShareNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
+		for _, h := range s.holders { // as when its processes are about to start
+			if err := h.release(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for _, p := range s.places {
 			for _, port := range []int{p.HTTP, p.Gossip, p.RPC, p.Proxy, p.Shop} {
 				if at := p.at(port); used[at] {

@@ -25,11 +25,17 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 
 	net.run("agent-to-agent transport", a.transport.Run)
 	net.run("gossip", a.gossip.Run)
+	if t, err := a.id.cachedTable(); err != nil {
+		a.log.Warn("no table of an earlier run", "error", err)
+	} else if t != nil {
+		a.engine.Adopt(t)
+	}
 	base.run("raft", a.runRaft)
 	base.run("sessions", a.engine.Run)
 	work.run("bootstrap", a.bootstrap.Run)
 	work.run("leader", a.lead)
 	work.run("table", a.followTable)
+	work.run("table cache", a.cacheTable)
 	work.run("checks", a.services.checks.Run)
 	work.run("load", a.services.load.Run)
 	work.run("vote", a.watchVote)
@@ -40,7 +46,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	work.run("publish", func(ctx context.Context) error { return a.services.publish(ctx, a.memberRecord) })
 	if a.doors != nil {
 		work.run("instances", a.feedInstances)
-		front.run("proxy", func(ctx context.Context) error { return a.doors.proxy.Run(ctx, a.doors.proxyPorts...) })
+		front.run("proxy", a.serveProxy)
 		front.run("HTTP API", func(ctx context.Context) error { return a.doors.api.Run(ctx, a.doors.apiPorts...) })
 	}
 

@@ -186,7 +186,7 @@ func (a *Agent) forget() error {
 		return nil
 	}
 	var errs []error
-	for _, name := range []string{idFile, clusterFile, "raft"} {
+	for _, name := range []string{idFile, clusterFile, tableFile, "raft"} {
 		errs = append(errs, os.RemoveAll(a.id.path(name)))
 	}
 	return errors.Join(errs...)

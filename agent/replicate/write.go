@@ -44,19 +44,8 @@ func (n *Node) enqueue(h ring.Slot, o *op) {
 		n.startNext(h, []*op{o}, nil)
 		return
 	}
-	if o.req.Op != (session.OpID{}) {
-		// The same operation again shares the outcome of the first, or of the
-		// one in the queue: its turn comes after that, and then it is remembered.
-		if w.op != nil && w.op.req != nil && sameOp(w.op.req, o.req) {
-			w.sharers = append(w.sharers, o)
-			return
-		}
-		for _, q := range w.queue {
-			if q.req != nil && sameOp(q.req, o.req) {
-				q.same = append(q.same, o)
-				return
-			}
-		}
+	if n.shares(w, o) {
+		return
 	}
 	if len(w.queue) >= n.p.MaxQueue {
 		n.finish(o, unavailable("busy", "too many writes wait for this session; try again"))
@@ -65,27 +54,44 @@ func (n *Node) enqueue(h ring.Slot, o *op) {
 	w.queue = append(w.queue, o)
 }
 
+// shares lets an operation that has come again share the outcome of the one
+// under way, or of the one in the queue: when the turn of that comes, it is
+// remembered for both.
+func (n *Node) shares(w *write, o *op) bool {
+	if o.req == nil || o.req.Op == (session.OpID{}) {
+		return false
+	}
+	if w.op != nil && w.op.req != nil && sameOp(w.op.req, o.req) {
+		w.sharers = append(w.sharers, o)
+		return true
+	}
+	for _, q := range w.queue {
+		if q.req != nil && sameOp(q.req, o.req) {
+			q.same = append(q.same, o)
+			return true
+		}
+	}
+	return false
+}
+
 func sameOp(a, b *session.Request) bool { return a.Op == b.Op && a.Body == b.Body && a.Kind == b.Kind }
 
-// startNext begins the first op of the queue that makes a write; those before
-// it are answered at once.
+// startNext begins what waited for a write, in its order: one write for each
+// session (those that waited for a rotation may be of two), the others behind
+// it; ops that make no write are answered at once.
 func (n *Node) startNext(h ring.Slot, queue, after []*op) {
-	for len(queue) > 0 {
-		o := queue[0]
-		queue = queue[1:]
+	for _, o := range queue {
+		if w := n.slots[h].writes[n.opID(o)]; w != nil {
+			if !n.shares(w, o) {
+				w.queue = append(w.queue, o)
+			}
+			continue
+		}
 		if o.deadline <= n.now.Mono && o.merge == nil {
 			n.finish(o, retry())
 			continue
 		}
-		w := n.start(h, o)
-		if w == nil {
-			continue
-		}
-		if w.done { // nobody else to wait for
-			continue
-		}
-		w.queue, w.after = append(w.queue, queue...), append(w.after, after...)
-		return
+		n.start(h, o)
 	}
 	for _, o := range after {
 		n.perform(h, o)
@@ -195,6 +201,9 @@ func (n *Node) launch(h ring.Slot, o *op, e *session.Entry, c *session.Change, r
 		sl.writes = make(map[session.ID]*write)
 	}
 	sl.writes[w.id] = w
+	if w.twin != nil {
+		sl.writes[w.twin.ID] = w // nobody writes the new session before it is there
+	}
 	n.pending = append(n.pending, w)
 	n.sendWrite(w)
 	if o != nil && o.req != nil && o.req.Acks == 0 && resp != nil {
@@ -299,6 +308,9 @@ func (n *Node) commit(w *write) {
 	w.done = true
 	sl.changes++
 	delete(sl.writes, w.id)
+	if w.twin != nil {
+		delete(sl.writes, w.twin.ID)
+	}
 	var age time.Duration
 	if e := n.store.Get(w.slot, w.id); e != nil {
 		age = n.now.since(e.Born)
@@ -307,17 +319,43 @@ func (n *Node) commit(w *write) {
 	}
 	e := n.store.Put(w.slot, w.next, n.now.Mono, age, n.idle(w.next))
 	e.Used = n.now.Mono
-	if w.twin != nil {
-		n.store.Put(w.slot, w.twin, n.now.Mono, age, n.idle(w.twin))
-	}
-	if w.detached {
+	unsettled := n.passedOver(w) || w.detached
+	if unsettled {
 		n.markUnsettled(e)
+	}
+	if w.twin != nil {
+		e := n.store.Put(w.slot, w.twin, n.now.Mono, age, n.idle(w.twin))
+		if unsettled {
+			n.markUnsettled(e)
+		}
 	}
 	n.answer(w, w.acked(s))
 	if w.op != nil && w.op.merge != nil {
 		n.offerDone(w.slot, w.op)
 	}
 	n.startNext(w.slot, w.queue, w.after)
+}
+
+// passedOver reports whether a detached owner did not ask all copies in sync,
+// and notes which ones: they get the write as soon as they can be reached, or
+// it is offered to whoever owns the slot by then (S2, S6).
+func (n *Node) passedOver(w *write) (any bool) {
+	if n.refuse || !n.isDetached() {
+		return false
+	}
+	for _, x := range n.t.Slots[w.slot].InSync {
+		if x == n.self || slices.ContainsFunc(w.need, func(d need) bool { return d.who == x }) {
+			continue
+		}
+		any = true
+		if n.owns(w.slot) {
+			n.addLag(w.slot, x, w.id)
+			if w.twin != nil {
+				n.addLag(w.slot, x, w.twin.ID)
+			}
+		}
+	}
+	return any
 }
 
 func (n *Node) answer(w *write, replicas []number) {
@@ -441,7 +479,7 @@ func (n *Node) onAck(from ring.Holder, a *Ack) {
 	}
 	sl := &n.slots[a.Slot]
 	if a.Re == n.t.Slots[a.Slot].Re {
-		if w := sl.writes[a.ID]; w != nil && w.next.Version() == a.Version {
+		if w := sl.writes[a.ID]; w != nil && w.id == a.ID && w.next.Version() == a.Version {
 			n.ackWrite(w, from, a)
 		}
 		if sl.act != nil {
@@ -526,7 +564,17 @@ func (n *Node) degrade(w *write) {
 		}
 	}
 	n.commit(w)
-	if e := n.store.Get(w.slot, w.id); e != nil {
-		n.markUnsettled(e)
+	for _, id := range w.ids() {
+		if e := n.store.Get(w.slot, id); e != nil {
+			n.markUnsettled(e)
+		}
 	}
+}
+
+// ids returns the sessions that the write changes.
+func (w *write) ids() []session.ID {
+	if w.twin != nil {
+		return []session.ID{w.id, w.twin.ID}
+	}
+	return []session.ID{w.id}
 }

@@ -38,6 +38,7 @@ type Cluster struct {
 	start   time.Time
 	all     []*Member // with those whose process has ended
 	islands [][]string
+	links   [][2]string
 	slow    map[string]time.Duration
 
 	mu      sync.Mutex // guards members

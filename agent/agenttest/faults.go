@@ -16,9 +16,15 @@ func (c *Cluster) Cut(names ...string) {
 	c.link()
 }
 
+// CutLink separates two members from each other only.
+func (c *Cluster) CutLink(a, b string) {
+	c.links = append(c.links, [2]string{a, b})
+	c.link()
+}
+
 // Heal takes back all cuts and all slowness. Bytes that waited arrive.
 func (c *Cluster) Heal() {
-	c.islands = nil
+	c.islands, c.links = nil, nil
 	clear(c.slow)
 	c.gossip.Heal()
 	c.link()
@@ -40,6 +46,10 @@ func (c *Cluster) link() {
 		for name, d := range c.slow {
 			c.net.slow[addrOf(name)] = d
 		}
+		for _, l := range c.links {
+			c.net.cut[[2]netip.Addr{addrOf(l[0]), addrOf(l[1])}] = true
+			c.net.cut[[2]netip.Addr{addrOf(l[1]), addrOf(l[0])}] = true
+		}
 		for _, island := range c.islands {
 			for _, in := range island {
 				for _, m := range c.last() {
@@ -51,6 +61,11 @@ func (c *Cluster) link() {
 			}
 		}
 	})
+	for _, l := range c.links {
+		a, b := netip.AddrPortFrom(addrOf(l[0]), gossipPort), netip.AddrPortFrom(addrOf(l[1]), gossipPort)
+		c.gossip.CutOneWay(a, b)
+		c.gossip.CutOneWay(b, a)
+	}
 	for _, island := range c.islands {
 		var addrs []netip.AddrPort
 		for _, name := range island {

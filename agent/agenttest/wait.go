@@ -104,6 +104,21 @@ func (c *Cluster) unhealthy() string {
 	return ""
 }
 
+// WaitDown waits until no running agent's table names the member as up.
+func (c *Cluster) WaitDown(name string, limit time.Duration) time.Duration {
+	c.t.Helper()
+	return c.Await(name+" is not up any more", limit, func() bool {
+		for _, m := range c.Members() {
+			for _, r := range m.Ring().Members {
+				if r.Name == name && r.State == "up" {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
 // Leader returns the leader's name, "" unless all running agents agree on it.
 func (c *Cluster) Leader() (name string) {
 	for i, m := range c.Members() {

@@ -297,8 +297,10 @@ func (n *Node) retryWaiting(h ring.Slot) {
 // writesOf returns the slot's writes in the order in which they began.
 func (n *Node) writesOf(h ring.Slot) []*write {
 	ws := make([]*write, 0, len(n.slots[h].writes))
-	for _, w := range n.slots[h].writes {
-		ws = append(ws, w)
+	for id, w := range n.slots[h].writes {
+		if id == w.id { // a rotation stands there under both ids
+			ws = append(ws, w)
+		}
 	}
 	slices.SortFunc(ws, func(a, b *write) int { return int(a.seq) - int(b.seq) })
 	return ws

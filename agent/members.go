@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+
 	"time"
 
 	"github.com/rondel-project/rondel/agent/catalog"
@@ -19,7 +21,22 @@ func (a *Agent) onMember(e gossip.Event) {
 		a.services.catalog.SetMember(m.ID, m.Name, m.Addr.String(), m.Status)
 	}
 	a.roster.set(a.gossip.Members())
-	a.engine.Alive(a.roster.alive())
+}
+
+// followAlive tells the engine who is alive, again with each table: it knows a
+// run only once a table has named it.
+func (a *Agent) followAlive(ctx context.Context) error {
+	for {
+		_, table := ringBackend{a}.Watch()
+		_, list := a.roster.watchIndex()
+		a.engine.Alive(a.roster.alive())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-table:
+		case <-list:
+		}
+	}
 }
 
 // onUnreachable takes what connections to other members show. It is told many

@@ -35,6 +35,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	work.run("bootstrap", a.bootstrap.Run)
 	work.run("leader", a.lead)
 	work.run("table", a.followTable)
+	work.run("alive", a.followAlive)
 	work.run("table cache", a.cacheTable)
 	work.run("checks", a.services.checks.Run)
 	work.run("load", a.services.load.Run)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rondel-project/rondel/command/demo/stage"
 )
 
 // bound is how long one demo may take in all.
@@ -182,6 +186,37 @@ func TestDemo_endsOnSIGTERM(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	p.leavesNothing(t)
+}
+
+// Where the loopback interface has one address only, ports tell the machines
+// apart.
+func TestStage_onOneAddress(t *testing.T) {
+	t.Parallel()
+	home := netip.MustParseAddr("127.0.0.1")
+	s, err := stage.New(stage.Options{Program: program, Dir: t.TempDir(), Addresses: []netip.Addr{home, home, home}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kill(s.Agents()[0]); err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(s.Front.URL() + "cart.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("status %s through the front, with one agent dead", resp.Status)
+	}
 }
 
 func TestShop_takenAddress(t *testing.T) {

@@ -107,7 +107,7 @@ func (t *trial) faults(ctx context.Context) error {
 	if !whole {
 		return part(25)
 	}
-	next, err := t.follower(ctx)
+	next, err := t.follower(ctx, leader.Name)
 	if err != nil {
 		return err
 	}
@@ -185,25 +185,27 @@ func (t *trial) leader(ctx context.Context) (*stage.Process, error) {
 	}
 }
 
-// follower returns the busiest agent that does not lead.
-func (t *trial) follower(ctx context.Context) (*stage.Process, error) {
+// follower returns an agent that does not lead, and was not killed before: the
+// copies that it leaves behind are then those of the one that came back.
+func (t *trial) follower(ctx context.Context, killed string) (*stage.Process, error) {
 	leader, err := t.leader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	owns := t.counts(stage.Agent)
-	var best *stage.Process
 	for _, a := range t.s.Agents() {
-		if a != leader && a.Alive() && (best == nil || owns[a.Name] > owns[best.Name]) {
-			best = a
+		if a != leader && a.Name != killed && a.Alive() {
+			return a, nil
 		}
 	}
-	return best, nil
+	return nil, errors.New("there is no agent left that does not lead")
 }
 
 // busiest returns the living instance that served most sessions.
 func (t *trial) busiest() *stage.Process {
-	serves := t.counts(stage.Shop)
+	serves := map[string]int{}
+	for _, s := range t.load.Shown() {
+		serves[s.Instance]++
+	}
 	var best *stage.Process
 	for _, p := range t.s.Shops() {
 		if p.Alive() && (best == nil || serves[p.Name] > serves[best.Name]) {
@@ -211,18 +213,6 @@ func (t *trial) busiest() *stage.Process {
 		}
 	}
 	return best
-}
-
-func (t *trial) counts(kind stage.Kind) map[string]int {
-	out := map[string]int{}
-	for _, s := range t.load.Shown() {
-		if kind == stage.Agent {
-			out[s.Owner]++
-		} else {
-			out[s.Instance]++
-		}
-	}
-	return out
 }
 
 func (t *trial) event(what string) {

@@ -38,7 +38,7 @@ const (
 	askTime  = time.Second
 )
 
-func newFront(l net.Listener, targets []target) *Front {
+func newFront(l net.Listener, targets ...target) *Front {
 	return &Front{listen: l, targets: targets, conns: map[net.Conn]struct{}{}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,10 @@ import (
 type Options struct {
 	Program string // rondel's executable
 	Dir     string // for data and logs, kept; empty: a temporary one, removed
+
+	// Addresses are those of the machines; nil: whatever this system has. Some
+	// or all may be the same, which then differ in their ports.
+	Addresses []netip.Addr
 
 	// OnEnd is called, from a goroutine of the process's own, when a process
 	// has ended that Kill and Close did not end. It may be nil.
@@ -57,7 +62,15 @@ func New(opts Options) (_ *Stage, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	for _, addr := range addresses() {
+	front, err := listenFront() // first: it may share its address with an agent
+	if err != nil {
+		return nil, err
+	}
+	s.Front = newFront(front)
+	if opts.Addresses == nil {
+		opts.Addresses = addresses()
+	}
+	for _, addr := range opts.Addresses {
 		h := &holder{}
 		s.holders = append(s.holders, h)
 		reserved, reserveErr := reserve(addr)
@@ -75,19 +88,13 @@ func New(opts Options) (_ *Stage, err error) {
 		}
 		s.clients = append(s.clients, client)
 	}
-	front, err := listenFront()
-	if err != nil {
-		return nil, err
-	}
-	var targets []target
 	for i, p := range s.places {
 		asks := func(ctx context.Context) bool {
 			h, err := s.clients[i].Health().Serving(ctx)
 			return err == nil && h.Healthy
 		}
-		targets = append(targets, target{proxy: p.ProxyAddress(), asks: asks, serving: &atomic.Bool{}})
+		s.Front.targets = append(s.Front.targets, target{proxy: p.ProxyAddress(), asks: asks, serving: &atomic.Bool{}})
 	}
-	s.Front = newFront(front, targets)
 	return s, s.makeDir()
 }
 

@@ -208,7 +208,7 @@ func TestFront_goesToTheFirstThatServes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFront(l, []target{one, two})
+	f := newFront(l, one, two)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
@@ -262,7 +262,7 @@ func TestFront_endsWithOpenConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFront(l, []target{one})
+	f := newFront(l, one)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()

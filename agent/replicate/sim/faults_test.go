@@ -121,7 +121,7 @@ func (w *world) mayLose(h *host) bool {
 
 func (w *world) running(x ring.Holder) bool {
 	for _, h := range w.hosts {
-		if h.up && h.boot == x.Boot {
+		if h.awake() && h.boot == x.Boot {
 			return true
 		}
 	}

@@ -47,11 +47,15 @@ func simulate(s scenario) *world {
 	w.heal()
 	w.run(end + 8*sc) // the last tries of clients
 	bad := "never looked"
-	for t := int64(0); t < restAtMost && len(w.check.broken) == 0; t += 2 * sc {
+	for t := int64(0); t < restAtMost && !w.check.over(); t += 2 * sc {
 		w.run(w.now + 2*sc)
 		if bad = w.check.atRest(); bad == "" {
 			break
 		}
+	}
+	if w.check.lost {
+		w.stats["lost"]++
+		return w
 	}
 	if len(w.check.broken) == 0 && bad != "" {
 		w.check.fail("V8: %s", bad)

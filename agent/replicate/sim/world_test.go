@@ -117,7 +117,7 @@ func (w *world) at(d int64, host int, f func()) {
 
 // run lets time pass until the given moment.
 func (w *world) run(until int64) {
-	for len(w.events) > 0 && w.events[0].at <= until && len(w.check.broken) == 0 {
+	for len(w.events) > 0 && w.events[0].at <= until && !w.check.over() {
 		e := heap.Pop(&w.events).(event)
 		w.now = e.at
 		if e.host >= 0 && w.hosts[e.host].paused > w.now {

@@ -44,7 +44,7 @@ func proxyRoute(r config.Route) proxy.Route {
 
 func proxySticky(s config.Sticky) proxy.Sticky {
 	out := proxy.Sticky{
-		Cookie: s.Cookie, HTTPOnly: s.HTTPOnly, Path: s.Path, Domain: s.Domain, MaxAge: s.MaxAge,
+		Cookie: s.Cookie, Learn: s.Learn, HTTPOnly: s.HTTPOnly, Path: s.Path, Domain: s.Domain, MaxAge: s.MaxAge,
 		SameSite: map[http.SameSite]string{
 			http.SameSiteLaxMode: "Lax", http.SameSiteStrictMode: "Strict", http.SameSiteNoneMode: "None",
 		}[s.SameSite],

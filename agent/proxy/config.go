@@ -54,6 +54,7 @@ const (
 type Sticky struct {
 	Cookie   string
 	Follow   Follow
+	Learn    string // the application's own cookie, for clients that bring only that; "" for none
 	SameSite string // "Lax", "Strict", "None", or "" for no such attribute
 	Secure   Secure
 	HTTPOnly bool

@@ -83,6 +83,9 @@ func TestCookie_whatBrowsersWouldDropIsRefused(t *testing.T) {
 		"domain that goes on":      {func(s *Sticky) { s.Domain = "a;b" }, "domain"},
 		"domain with port":         {func(s *Sticky) { s.Domain = "example.com:80" }, "domain"},
 		"line end in the domain":   {func(s *Sticky) { s.Domain = "a\nb" }, "domain"},
+		"learn":                    {func(s *Sticky) { s.Learn = "JSESSIONID" }, ""},
+		"learn from its own":       {func(s *Sticky) { s.Learn = s.Cookie }, "another one"},
+		"learn from no name":       {func(s *Sticky) { s.Learn = "a;b" }, "no name"},
 		"negative age":             {func(s *Sticky) { s.MaxAge = -time.Second }, "max_age"},
 		"age of no second":         {func(s *Sticky) { s.MaxAge = time.Millisecond }, "max_age"},
 	} {

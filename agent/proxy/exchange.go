@@ -77,6 +77,7 @@ func (x *exchange) begin(c *conn) {
 		replay = nil
 	}
 	clear(tried[:cap(tried)])
+	resp.Fields.Fields = resp.Fields.Fields[:0]
 	snap := c.p.snap.Load()
 	*x = exchange{c: c, p: c.p, q: &c.req, snap: snap, began: time.Now(), replay: replay, resp: resp}
 	x.choose.tried = tried
@@ -160,6 +161,9 @@ func (x *exchange) claim() {
 		return
 	}
 	cl := x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
+	if x.rt.Sticky.Learn != "" {
+		x.p.learned.recall(x.p.sessions, x.rt, x.q, &cl)
+	}
 	if cl.standing == known && x.p.exists.gone(x.p.sessions, &cl, x.snap.cfg.SessionTTL, x.began) {
 		cl.standing, cl.id = wanted, ""
 	}

@@ -35,7 +35,8 @@ type Options struct {
 type Proxy struct {
 	log      hclog.Logger
 	sessions Sessions
-	exists   *existence
+	exists   existence
+	learned  learned
 	observe  Observers
 	buffers  sync.Pool // of *[]byte, bigBuffer long, for large bodies
 	outs     sync.Pool // of *[]byte, for requests under way
@@ -70,6 +71,7 @@ func New(opt Options) (*Proxy, error) {
 		log:      log.Named("proxy"),
 		sessions: opt.Sessions,
 		exists:   newExistence(),
+		learned:  newLearned(),
 		observe:  opt.Observe,
 		cfg:      opt.Config,
 		tagKey:   opt.TagKey,

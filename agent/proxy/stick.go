@@ -29,7 +29,8 @@ type claim struct {
 	tag    string
 	slot   uint16
 	issued time.Time
-	hash   uint64 // of the id, for choices that parallel requests must agree on
+	hash   uint64 // of the id, or of what else there is, for choices that parallel requests must agree on
+	bare   bool   // not from our cookie: the client needs one
 }
 
 // memo keeps a connection's last cookie, so that its signature is checked once
@@ -56,11 +57,14 @@ func (m *memo) read(s Sessions, value []byte, now time.Time) claim {
 
 func readCookie(s Sessions, value []byte) claim {
 	rawID, rawTag := splitCookie(value)
-	c := claim{standing: wanted, tag: string(rawTag)}
-	if len(rawID) == 0 {
+	return readClaim(s, string(rawID), string(rawTag))
+}
+
+func readClaim(s Sessions, id, tag string) claim {
+	c := claim{standing: wanted, tag: tag}
+	if id == "" {
 		return c
 	}
-	id := string(rawID)
 	slot, issued, err := s.Parse(id)
 	switch {
 	case err == nil:
@@ -116,7 +120,7 @@ func (c *chooser) preferred() *instance {
 	if b := c.bound(); b != nil {
 		return b
 	}
-	if c.claim.standing == untouched {
+	if c.claim.hash != 0 {
 		return c.settle(c.rt.active)
 	}
 	return c.once(c.rt, c.rt.active, c.hashKey, false)

@@ -64,12 +64,13 @@ func (r *Route) validate(bad func(string, ...any)) {
 }
 
 func (s *Sticky) validate(bad func(string, ...any)) {
-	for i := range len(s.Cookie) {
-		b := s.Cookie[i]
-		if b <= ' ' || b >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, b) >= 0 {
-			bad("%q is no name for a cookie", s.Cookie)
-			break
+	for _, name := range []string{s.Cookie, s.Learn} {
+		if !token(name) {
+			bad("%q is no name for a cookie", name)
 		}
+	}
+	if s.Learn != "" && (s.Cookie == "" || s.Learn == s.Cookie) {
+		bad("learning from the cookie %q needs another one to be set", s.Learn)
 	}
 	switch s.SameSite {
 	case "", "Lax", "Strict":
@@ -101,6 +102,16 @@ func (s *Sticky) validate(bad func(string, ...any)) {
 	if host && (s.Path != "/" || s.Domain != "") {
 		bad("a cookie named %q needs the path / and no domain", s.Cookie)
 	}
+}
+
+func token(name string) bool {
+	for i := range len(name) {
+		b := name[i]
+		if b <= ' ' || b >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, b) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // attribute reports whether v can be the value of a cookie's attribute.

@@ -3,12 +3,17 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/rondel-project/rondel/agent/consensus"
-	"github.com/rondel-project/rondel/agent/httpapi"
 	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/ring"
 )
+
+func breaksQuorum(why string) error {
+	return &api.Error{StatusCode: http.StatusConflict, Code: api.CodeQuorum, Message: why}
+}
 
 func listed(list []consensus.Server, id member.ID) bool {
 	return slices.ContainsFunc(list, func(s consensus.Server) bool { return s.ID == id })
@@ -26,15 +31,18 @@ func otherVoter(list []consensus.Server, self member.ID, r *roster) bool {
 func (a *Agent) mayLeave(ctx context.Context) error {
 	list, _, _, err := a.raft.Servers(ctx)
 	if err != nil {
-		return fmt.Errorf("leave: the voters are not known: %w", err)
+		return fmt.Errorf("the voters are not known: %w", err)
 	}
 	others, here := 0, 0
+	table := a.engine.View().Table
 	for _, s := range list {
 		if !s.Voter || s.ID == a.id.id {
 			continue
 		}
 		others++
-		if m, ok := a.roster.member(s.ID); ok && m.Here() {
+		// The table knows of a killed process before gossip does.
+		e := table.ByID(s.ID)
+		if m, ok := a.roster.member(s.ID); ok && m.Here() && e != nil && e.State != ring.Down {
 			here++
 		}
 	}
@@ -42,9 +50,9 @@ func (a *Agent) mayLeave(ctx context.Context) error {
 	case !votes(list, a.id.id):
 		return nil
 	case others == 0 && a.alone():
-		return fmt.Errorf("leave: this is the last member, and all sessions would go with it; stop it instead, or use -force: %w", httpapi.ErrConflict)
+		return breaksQuorum("this is the last member, and all sessions would go with it; stop it instead, or use -force")
 	case others > 0 && here < others/2+1:
-		return fmt.Errorf("leave: of the %d voters that stay only %d are alive, too few to decide anything; bring the others back, or use -force: %w", others, here, httpapi.ErrConflict)
+		return breaksQuorum(fmt.Sprintf("of the %d voters that stay only %d are alive, too few to decide anything; bring the others back, or use -force", others, here))
 	}
 	return nil
 }

@@ -104,6 +104,31 @@ func (w *watch) poll(every time.Duration) {
 	})
 }
 
+// writeEvery writes through all agents until end; no write may fail.
+func (w *watch) writeEvery(every time.Duration) {
+	w.work.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-w.stop:
+				return
+			case <-time.After(every):
+			}
+			members := w.c.Members()
+			m := members[i%len(members)]
+			n := w.sent.Add(1)
+			switch a := m.Patch(w.id, attrs{"n": n}); {
+			case a.OK():
+				w.acked.Store(n)
+			default:
+				w.failed.Add(1)
+				w.mu.Lock()
+				w.why = fmt.Sprintf("write at %s: %s", m.Name, a)
+				w.mu.Unlock()
+			}
+		}
+	})
+}
+
 func (w *watch) read(m *agenttest.Member) {
 	floor := w.acked.Load()
 	a := m.Read(w.id)

@@ -124,6 +124,15 @@ func (c *Cluster) Stop(name string) {
 	}
 }
 
+// Leaving takes a member from those that Members names, so that users of the
+// cluster turn to others; its process runs on.
+func (c *Cluster) Leaving(name string) *Member {
+	c.t.Helper()
+	m := c.Member(name)
+	m.ended.Store(true)
+	return m
+}
+
 // Wait waits for the end of the member's process, and returns Run's error.
 func (m *Member) Wait() error {
 	<-m.done

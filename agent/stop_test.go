@@ -1,0 +1,261 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/agenttest"
+	"github.com/rondel-project/rondel/api"
+)
+
+// A stop hands everything over first: no request of the others fails.
+func TestStop_failsNoRequest(t *testing.T) {
+	for _, who := range []string{"leader", "follower"} {
+		t.Run(who, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				c := agenttest.NewCluster(t, 3, agenttest.OnDisk(t.TempDir()))
+				name := c.Leader()
+				if who == "follower" {
+					name = c.Other(name).Name
+				}
+				var users []*watch
+				for i := range 6 {
+					w := ownedBy(t, c, name)
+					w.poll(time.Duration(20+i) * time.Millisecond)
+					w.writeEvery(time.Duration(25+i) * time.Millisecond)
+					users = append(users, w)
+				}
+				time.Sleep(time.Second)
+				c.Leaving(name) // users go elsewhere from now on, as behind a balancer
+				began := time.Now()
+				c.Stop(name)
+				t.Logf("the stop took %v", time.Since(began))
+				time.Sleep(2 * time.Second)
+				c.Restart(name, true)
+				time.Sleep(15 * time.Second)
+				for _, w := range users {
+					if failed, why := w.end(); failed > 0 {
+						t.Errorf("%d requests failed: %s", failed, why)
+					}
+					w.value(time.Second)
+				}
+				c.WaitHealthy(30 * time.Second)
+				if !slices.ContainsFunc(c.Other(name).Ring().Members, func(m api.RingMember) bool { return m.Name == name && m.State == "up" }) {
+					t.Errorf("%s is not up again", name)
+				}
+			})
+		})
+	}
+}
+
+func TestLeave_isGoneForGood(t *testing.T) {
+	for _, who := range []string{"leader", "follower"} {
+		t.Run(who, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				dir := t.TempDir()
+				c := agenttest.NewCluster(t, 4, agenttest.OnDisk(dir))
+				name := c.Leader()
+				if who == "follower" {
+					name = c.Other(name).Name
+				}
+				var users []*watch
+				for i := range 10 {
+					w := ownedBy(t, c, name)
+					w.write(time.Second)
+					w.poll(time.Duration(10+i) * time.Millisecond)
+					users = append(users, w)
+				}
+				m := c.Leaving(name)
+				began := time.Now()
+				ok(t, "leave", m.Do("PUT", "/v1/agent/leave", nil))
+				if err := m.Wait(); err != nil {
+					t.Errorf("the agent that left ended with %v", err)
+				}
+				t.Logf("the leave took %v", time.Since(began))
+				for _, w := range users {
+					if failed, why := w.end(); failed > 0 {
+						t.Errorf("%d requests failed: %s", failed, why)
+					}
+					w.value(time.Second)
+				}
+				c.WaitHealthy(time.Minute)
+				users[0].copies(3)
+				for _, other := range c.Members() {
+					if slices.ContainsFunc(other.Ring().Members, func(m api.RingMember) bool { return m.Name == name }) {
+						t.Errorf("%s still has %s in the ring", other.Name, name)
+					}
+					if slices.ContainsFunc(other.Servers().Servers, func(s api.RaftServer) bool { return s.Node == name }) {
+						t.Errorf("%s still has %s among the Raft servers", other.Name, name)
+					}
+					for _, p := range other.Peers() {
+						if p.Name == name && p.Status != "left" {
+							t.Errorf("%s sees %s as %s", other.Name, name, p.Status)
+						}
+					}
+				}
+				for _, f := range []string{"node-id", "cluster-id", "raft"} {
+					if _, err := os.Stat(filepath.Join(dir, name, f)); !errors.Is(err, os.ErrNotExist) {
+						t.Errorf("%s is still in the data directory of who has left: %v", f, err)
+					}
+				}
+				// It can come back, as a new member.
+				c.Restart(name, true)
+				c.WaitHealthy(time.Minute)
+			})
+		})
+	}
+}
+
+func TestLeave_refusesWhereNothingCouldBeDecided(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 3)
+		lead := c.Leader()
+		dead := c.Other(lead).Name
+		c.Crash(dead)
+		c.WaitDown(dead, 10*time.Second)
+		left := c.Other(lead)
+		for _, m := range []*agenttest.Member{left, c.Member(lead)} {
+			a := m.Do("PUT", "/v1/agent/leave", nil)
+			if a.Status != 409 || !strings.Contains(a.Error, "force") {
+				t.Errorf("leave of %s, one of two voters left of three, answers %s", m.Name, a)
+			}
+		}
+		c.WaitHealthy(30 * time.Second)
+	})
+}
+
+func TestLeave_lastMember(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 1)
+		m := c.Member("m1")
+		if a := m.Do("PUT", "/v1/agent/leave", nil); a.Status != 409 {
+			t.Errorf("leave of the last member answers %s", a)
+		}
+		ok(t, "forced leave", m.Do("PUT", "/v1/agent/leave?force", nil))
+		if err := m.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestForceLeave(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 4)
+		dead := c.Other(c.Leader()).Name
+		asked := c.Other(dead, c.Leader())
+		if a := asked.Do("PUT", "/v1/agent/force-leave/"+dead, nil); a.Status != 409 {
+			t.Errorf("force-leave of a member that is alive answers %s", a)
+		}
+		if a := asked.Do("PUT", "/v1/agent/force-leave/nobody", nil); a.Status != 404 {
+			t.Errorf("force-leave of an unknown member answers %s", a)
+		}
+		w := newWatch(t, c)
+		w.write(time.Second)
+		c.Crash(dead)
+		c.WaitDown(dead, 10*time.Second)
+		c.Await("gossip has it as failed", 10*time.Second, func() bool { return status(asked, dead) == "failed" })
+		ok(t, "force-leave", asked.Do("PUT", "/v1/agent/force-leave/"+dead, nil))
+		c.Await("it is out of the ring and of Raft, for all", 30*time.Second, func() bool {
+			for _, m := range c.Members() {
+				if s := status(m, dead); s != "left" && s != "" {
+					return false
+				}
+				if slices.ContainsFunc(m.Ring().Members, func(r api.RingMember) bool { return r.Name == dead }) {
+					return false
+				}
+				if slices.ContainsFunc(m.Servers().Servers, func(s api.RaftServer) bool { return s.Node == dead || s.Node == "" }) {
+					return false
+				}
+			}
+			return true
+		})
+		time.Sleep(time.Minute)
+		for _, m := range c.Members() {
+			if s := status(m, dead); s != "left" && s != "" {
+				t.Errorf("%s has %s back as %s", m.Name, dead, s)
+			}
+		}
+		c.WaitHealthy(time.Minute)
+		w.value(time.Second)
+		w.copies(3)
+	})
+}
+
+func status(m *agenttest.Member, name string) string {
+	for _, p := range m.Peers() {
+		if p.Name == name {
+			return p.Status
+		}
+	}
+	return ""
+}
+
+// All stop and start again, in any order, and are one cluster without anybody's
+// help.
+func TestStop_allAndStartAgain(t *testing.T) {
+	for _, order := range [][]string{{"m1", "m2", "m3"}, {"m3", "m2", "m1"}, {"m2", "m3", "m1"}} {
+		t.Run(strings.Join(order, " "), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				c := agenttest.NewCluster(t, 3, agenttest.OnDisk(t.TempDir()))
+				before := c.Member("m1").Ring().Epoch
+				for _, name := range []string{"m1", "m2", "m3"} {
+					c.Stop(name)
+				}
+				for _, name := range order {
+					c.Restart(name, true)
+					time.Sleep(3 * time.Second)
+				}
+				c.WaitHealthy(2 * time.Minute)
+				if after := c.Member("m1").Ring().Epoch; after < before {
+					t.Errorf("the ring fell from %d to %d", before, after)
+				}
+				newWatch(t, c).write(time.Second)
+			})
+		})
+	}
+}
+
+func TestStop_twoMembers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 2, agenttest.OnDisk(t.TempDir()))
+		for _, name := range []string{"m1", "m2"} {
+			w := ownedBy(t, c, name)
+			w.write(time.Second)
+			c.Leaving(name)
+			c.Stop(name)
+			w.value(5 * time.Second)
+			w.write(5 * time.Second)
+			c.Restart(name, true)
+			c.WaitHealthy(2 * time.Minute)
+			w.value(time.Second)
+			w.copies(2)
+		}
+	})
+}
+
+func TestShutdown_isBoundedByItsContext(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 3)
+		name := c.Other(c.Leader()).Name
+		m := c.Member(name)
+		c.Cut(name) // nobody takes anything over
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := m.Shutdown(ctx, false); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown = %v, want that its time is over", err)
+		}
+		began := time.Now()
+		if err := m.Wait(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(began); d > 20*time.Second {
+			t.Errorf("it ended %v later", d)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/rondel-project/rondel/agent/consensus"
 	"github.com/rondel-project/rondel/agent/member"
 	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/api"
 )
 
 func breaksQuorum(why string) error {

@@ -116,9 +116,12 @@ func (k *picker) leastLoad(rt *route, list []*instance, suspects bool) *instance
 	return best
 }
 
-// load is what the instance has to do, one more request included, for its weight.
+// load is what the instance has to do, one more request included, for what it
+// can do: its weight, less the share that the application says is taken. A full
+// one can still do a little, or nobody would when all are full.
 func (i *instance) load() float64 {
-	return (float64(i.inFlight.Load()) + i.Load + 1) / float64(max(i.Weight, 1))
+	room := max(1-max(i.Load, 0), 0.05)
+	return float64(i.inFlight.Load()+1) / (float64(max(i.Weight, 1)) * room)
 }
 
 // rendezvous gives every key the instance with the highest score, so that a

@@ -130,6 +130,24 @@ func TestBalance_leastLoad(t *testing.T) {
 }
 
 // D-16: the same on every agent, little moves, and what moved returns.
+// What applications say of their load counts as if their weight were less.
+func TestBalance_leastLoadHeedsApplications(t *testing.T) {
+	t.Parallel()
+	rt := routeOver(LeastLoad, 100, 100, 100)
+	rt.active[1].Load = 0.5
+	rt.active[2].Load = 7 // more than full: nonsense, and yet no reason to send nothing
+	count := map[string]int{}
+	for range 123 {
+		k := picker{now: time.Now()}
+		i := k.once(rt, rt.active, nil, false)
+		i.inFlight.Add(1)
+		count[i.ID]++
+	}
+	if a, b, c := count["i000"], count["i001"], count["i002"]; a < 2*b-2 || a > 2*b+2 || c < 2 || c > 6 {
+		t.Errorf("idle, half and full got %d, %d and %d", a, b, c)
+	}
+}
+
 func TestBalance_hash(t *testing.T) {
 	t.Parallel()
 	rt, again, fewer := routeOver(Hash, 1, 1, 1, 1), routeOver(Hash, 1, 1, 1, 1), routeOver(Hash, 1, 1, 1, 1)

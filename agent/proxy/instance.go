@@ -37,7 +37,7 @@ type Instance struct {
 	Maintenance bool    // no traffic at all
 	Draining    bool    // no new clients
 	Local       bool    // on this agent's machine
-	Load        float64 // requests in flight there that others sent, as far as known
+	Load        float64 // what the application says of its load: 0 is idle, or it says nothing; 1 is full
 }
 
 // usable reports whether clients that are bound to it may still go there.

@@ -177,7 +177,7 @@ func (n *Node) receive(from ring.Holder, epoch ring.Epoch, m Message) {
 	case *OfferAck:
 		n.onOfferAck(from, m)
 	case *Ping:
-		n.send(from, &Pong{m.Nonce})
+		n.onPing(from, m)
 	case *Pong:
 		n.onPong(from, m)
 	}

@@ -83,18 +83,33 @@ func (n *Node) askAwake(h ring.Slot, o *op) {
 		n.ping()
 	}
 	if len(w.waiting) >= n.p.MaxWaiting {
-		n.finish(o, unavailable("busy", "this member has just woken up and asks for the present table; try again"))
+		n.finish(o, unavailable("overloaded", "this member has just woken up and asks for the present table; try again"))
 		return
 	}
 	w.waiting = append(w.waiting, sleeper{h, o})
 }
 
-// onPong ends the doze: had the receiver known a newer table, it would have
-// come before this.
-func (n *Node) onPong(_ ring.Holder, m *Pong) {
-	if w := &n.wakeup; w.dozing && m.Nonce == w.nonce && w.nonce != 0 {
-		n.awake()
+// onPing answers a member that has woken up. One that has just woken itself
+// knows nothing that would help.
+func (n *Node) onPing(from ring.Holder, m *Ping) {
+	if !n.wakeup.dozing {
+		n.send(from, &Pong{m.Nonce})
 	}
+}
+
+// onPong ends the doze, unless the table that the sender has did not come
+// through: then it asks again.
+func (n *Node) onPong(from ring.Holder, m *Pong) {
+	w := &n.wakeup
+	if !w.dozing || m.Nonce != w.nonce || w.nonce == 0 {
+		return
+	}
+	if n.peer(from.Num).epoch > n.t.Epoch {
+		w.nonce = 0
+		n.send(from, &Stale{Want: true})
+		return
+	}
+	n.awake()
 }
 
 func (n *Node) awake() {

@@ -16,6 +16,17 @@ import (
 	"github.com/rondel-project/rondel/api"
 )
 
+// ofKind is an error that the API answers by its kind, and in its own words.
+type ofKind struct {
+	error
+	kind error
+}
+
+func as(kind, err error) error { return ofKind{err, kind} }
+
+// Unwrap lets errors.Is find the kind and the cause.
+func (e ofKind) Unwrap() []error { return []error{e.kind, e.error} }
+
 // backend speaks for the agent as a whole at the HTTP API.
 type backend struct{ a *Agent }
 
@@ -100,11 +111,11 @@ func (b backend) Leave(ctx context.Context, force bool) error { return b.a.Leave
 // Reload implements httpapi.Process.
 func (b backend) Reload(context.Context) (api.ReloadResult, error) {
 	if b.a.reload == nil {
-		return api.ReloadResult{}, fmt.Errorf("this agent was not started from a configuration: %w", httpapi.ErrConflict)
+		return api.ReloadResult{}, as(httpapi.ErrConflict, errors.New("this agent was not started from a configuration"))
 	}
 	changed, restart, err := b.a.reload()
 	if err != nil {
-		return api.ReloadResult{}, fmt.Errorf("%w: %w", err, httpapi.ErrInvalid)
+		return api.ReloadResult{}, as(httpapi.ErrInvalid, err)
 	}
 	return api.ReloadResult{Changed: changed, NeedsRestart: restart}, nil
 }
@@ -114,13 +125,13 @@ func (b backend) Configuration(ctx context.Context) (out api.RaftConfiguration, 
 	a := b.a
 	list, index, _, err := a.raft.Servers(ctx)
 	if err != nil {
-		return out, fmt.Errorf("raft configuration: %w: %w", err, httpapi.ErrUnavailable)
+		return out, as(httpapi.ErrUnavailable, fmt.Errorf("raft configuration: %w", err))
 	}
 	lead := a.control.leaderID()
-	out.Index, out.Leader = index, a.leaderName()
+	out.Index, out.Leader = max(index, a.raft.AppliedIndex()), a.leaderName()
 	for _, s := range list {
 		m, _ := a.roster.member(s.ID)
-		r := api.RaftServer{ID: string(s.ID), Node: m.Name, Address: s.Addr, Voter: s.Voter, Leader: s.ID == lead}
+		r := api.RaftServer{ID: string(s.ID), Node: m.Name, Address: s.Addr, Voter: s.Voter, Leader: s.ID == lead, Status: m.Status.String()}
 		out.Servers = append(out.Servers, r)
 	}
 	return out, nil
@@ -182,7 +193,7 @@ func (b membersBackend) Members() []api.Member {
 func (b membersBackend) Join(ctx context.Context, addr string) error {
 	n, err := b.a.gossip.Join(ctx, []string{addr})
 	if n == 0 {
-		return fmt.Errorf("%w: %w", err, httpapi.ErrUnavailable)
+		return as(httpapi.ErrUnavailable, err)
 	}
 	return nil
 }
@@ -192,9 +203,9 @@ func (b membersBackend) ForceLeave(_ context.Context, name string, prune bool) e
 	err := b.a.gossip.ForceLeave(name, prune)
 	switch {
 	case errors.Is(err, gossip.ErrUnknownMember):
-		return fmt.Errorf("%w: %w", err, httpapi.ErrNotFound)
+		return as(httpapi.ErrNotFound, err)
 	case errors.Is(err, gossip.ErrStillHere):
-		return fmt.Errorf("%w: %w", err, httpapi.ErrConflict)
+		return as(httpapi.ErrConflict, err)
 	}
 	return err
 }

@@ -20,11 +20,11 @@ func wrapped(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, catalog.ErrInvalid):
-		return fmt.Errorf("%w: %w", err, httpapi.ErrInvalid)
+		return as(httpapi.ErrInvalid, err)
 	case errors.Is(err, catalog.ErrUnknownInstance), errors.Is(err, check.ErrUnknownCheck):
-		return fmt.Errorf("%w: %w", err, httpapi.ErrNotFound)
+		return as(httpapi.ErrNotFound, err)
 	case errors.Is(err, catalog.ErrConfigured):
-		return fmt.Errorf("%w: %w", err, httpapi.ErrConflict)
+		return as(httpapi.ErrConflict, err)
 	}
 	return err
 }
@@ -86,8 +86,7 @@ func (b servicesBackend) Register(r api.ServiceRegistration) error {
 	if reg.ID == "" && r.Port > 0 {
 		reg.ID = fmt.Sprintf("%s:%d", r.Name, r.Port)
 	}
-	weight := r.Weight
-	reg.Weight = &weight
+	reg.Weight = r.Weight
 	for _, c := range r.Checks {
 		reg.Checks = append(reg.Checks, catalog.Check{
 			HTTP: c.HTTP, TCP: c.TCP, TTL: catalog.Duration(c.TTL),

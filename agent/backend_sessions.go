@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func outcome(s session.Status) telemetry.Outcome {
 func (b sessionsBackend) Mint() (session.ID, error) {
 	id, ok := b.a.engine.View().Mint(b.a.id.id, time.Now())
 	if !ok {
-		return "", fmt.Errorf("this agent has no table yet that tells where sessions go: %w", httpapi.ErrUnavailable)
+		return "", as(httpapi.ErrUnavailable, errors.New("this agent has no table yet that tells where sessions go"))
 	}
 	return id, nil
 }
@@ -86,7 +87,7 @@ func (b sessionsBackend) List(ctx context.Context, o httpapi.ListOptions) ([]htt
 		default:
 			group.Go(func() (err error) {
 				if lists[i], err = a.calls.list(ctx, m.Addr, f); err != nil {
-					return fmt.Errorf("sessions of %s: %w: %w", m.Name, err, httpapi.ErrUnavailable)
+					return as(httpapi.ErrUnavailable, fmt.Errorf("sessions of %s: %w", m.Name, err))
 				}
 				return nil
 			})

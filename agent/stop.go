@@ -147,7 +147,7 @@ func (a *Agent) Leave(ctx context.Context, force bool) error {
 		if err := a.askToStop(ctx, true); err != nil && !force {
 			a.leaving.Store(false)
 			a.gossip.UpdateMeta(func(m *member.Meta) { m.Leaving = false })
-			return fmt.Errorf("leave: not everything could be handed over, this member stays: %w", errors.Join(err, httpapi.ErrUnavailable))
+			return as(httpapi.ErrUnavailable, fmt.Errorf("not everything could be handed over, this member stays: %w", err))
 		}
 		a.awaitRemoval(ctx)
 	}

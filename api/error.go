@@ -26,6 +26,7 @@ const (
 	CodeMethodNotAllowed Code = "method_not_allowed"     // 405: the endpoint has other methods, see Allow
 	CodeConflict         Code = "conflict"               // 409: the present state forbids it
 	CodeKeyReused        Code = "idempotency_key_reused" // 409: the same key came with another body
+	CodeSessionExists    Code = "session_exists"         // 409: a session with this id exists
 	CodeNotANumber       Code = "not_a_number"           // 409: incr on something else
 	CodeNotAnArray       Code = "not_an_array"           // 409: append to something else
 	CodeOutOfRange       Code = "out_of_range"           // 409: incr beyond what a number holds
@@ -40,6 +41,9 @@ const (
 	CodeDraining         Code = "draining"               // 503: this member takes no new sessions
 	CodeOverloaded       Code = "overloaded"             // 503: too many requests wait for this session
 	CodeTooFewCopies     Code = "too_few_copies"         // 503: fewer members are in sync than the request wants
+	CodeNoOwner          Code = "no_owner"               // 503: the session's owner cannot be reached or is being replaced
+	CodeNoTable          Code = "no_table"               // 503: this agent cannot tell yet whose the session is
+	CodeNotCertain       Code = "not_certain"            // 503: those who may hold the session cannot be asked
 	CodeOutcomeUnknown   Code = "outcome_unknown"        // 504: it may have happened; repeat it with the same Idempotency-Key
 )
 

@@ -46,7 +46,7 @@ type ServiceRegistration struct {
 	Name    string         `json:"Name"`
 	Address string         `json:"Address,omitempty"` // default: the agent's own
 	Port    int            `json:"Port"`
-	Weight  int            `json:"Weight,omitempty"` // default: 100
+	Weight  *int           `json:"Weight,omitempty"` // default: 100; 0: no new clients
 	Backup  bool           `json:"Backup,omitempty"`
 	Tags    []string       `json:"Tags,omitempty"`
 	Checks  []ServiceCheck `json:"Checks,omitempty"`
@@ -157,6 +157,7 @@ type RaftServer struct {
 	Address string `json:"Address"`
 	Leader  bool   `json:"Leader"`
 	Voter   bool   `json:"Voter"`
+	Status  string `json:"Status,omitempty"` // of the member: alive, failed, left; "" when gossip does not know it
 }
 
 // AgentHealth is the answer of /v1/health/agent.

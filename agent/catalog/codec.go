@@ -118,7 +118,7 @@ func decodeInstance(b []byte) (Instance, error) {
 	i.Weight = int(binary.BigEndian.Uint16(d.take(2)))
 	flags := d.take(1)[0]
 	i.Backup, i.Maintenance, i.Draining = flags&flagBackup != 0, flags&flagMaintenance != 0, flags&flagDraining != 0
-	i.Load = float64(math.Float32frombits(binary.BigEndian.Uint32(d.take(4))))
+	i.Load = math.Round(float64(math.Float32frombits(binary.BigEndian.Uint32(d.take(4))))*1e6) / 1e6 // 0.4 shall read 0.4
 	if math.IsNaN(i.Load) || i.Load < 0 {
 		i.Load = 0
 	}

@@ -1,5 +1,7 @@
 package config
 
+import "encoding/json"
+
 // Masked returns the options of a running agent as people may see them: in
 // canonical form, keys hidden. Blocks are listed by name.
 func Masked(r Runtime) map[string]any {
@@ -8,7 +10,7 @@ func Masked(r Runtime) map[string]any {
 		switch option {
 		case "service", "route":
 		default:
-			out[option] = canonical(option, v.value)
+			out[option] = plain(canonical(option, v.value))
 		}
 	}
 	services, routes := []string{}, []string{}
@@ -20,4 +22,14 @@ func Masked(r Runtime) map[string]any {
 	}
 	out["service"], out["route"] = services, routes
 	return out
+}
+
+// plain turns a canonical text into the JSON value that it spells; what spells
+// none, as a hidden key, stays text.
+func plain(text string) any {
+	var v any
+	if json.Unmarshal([]byte(text), &v) == nil {
+		return v
+	}
+	return text
 }

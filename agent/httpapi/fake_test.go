@@ -245,7 +245,12 @@ type fakeServices struct{ *cluster }
 
 func (f fakeServices) Services() []api.Service { return f.services }
 func (f fakeServices) Register(r api.ServiceRegistration) error {
-	return f.called("register %+v", r)
+	weight := -1 // not given
+	if r.Weight != nil {
+		weight = *r.Weight
+	}
+	r.Weight = nil
+	return f.called("register %+v weight %d", r, weight)
 }
 func (f fakeServices) Deregister(id string) error { return f.called("deregister %s", id) }
 func (f fakeServices) SetMaintenance(id string, m Maintenance) error {

@@ -71,8 +71,8 @@ func readRegistration(text []byte) (reg api.ServiceRegistration, err error) {
 	if reg.Port < 1 || reg.Port > 65535 {
 		return reg, badRequest("service: Port: %d is not between 1 and 65535", reg.Port)
 	}
-	if reg.Weight < 0 || reg.Weight > 65535 {
-		return reg, badRequest("service: Weight: %d is not between 0 and 65535", reg.Weight)
+	if reg.Weight != nil && (*reg.Weight < 0 || *reg.Weight > 65535) {
+		return reg, badRequest("service: Weight: %d is not between 0 and 65535", *reg.Weight)
 	}
 	return reg, nil
 }

@@ -36,7 +36,7 @@ func (n *Node) serve(h ring.Slot, o *op) {
 func (n *Node) wait(h ring.Slot, o *op) {
 	sl := &n.slots[h]
 	if len(sl.waiting) >= n.p.MaxWaiting {
-		n.finish(o, unavailable("busy", "too many requests wait for this slot to open; try again"))
+		n.finish(o, unavailable("overloaded", "too many requests wait for this slot to open; try again"))
 		return
 	}
 	sl.waiting = append(sl.waiting, o)
@@ -55,7 +55,7 @@ func (n *Node) perform(h ring.Slot, o *op) {
 		w := n.slots[h].writes[id]
 		if w == nil {
 			if w = n.expire(h, e); w == nil {
-				n.finish(o, unavailable("few_copies", "not enough copies are in sync to end the session; try again"))
+				n.finish(o, unavailable("too_few_copies", "not enough copies are in sync to end the session; try again"))
 				return
 			}
 		}

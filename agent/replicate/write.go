@@ -48,7 +48,7 @@ func (n *Node) enqueue(h ring.Slot, o *op) {
 		return
 	}
 	if len(w.queue) >= n.p.MaxQueue {
-		n.finish(o, unavailable("busy", "too many writes wait for this session; try again"))
+		n.finish(o, unavailable("overloaded", "too many writes wait for this session; try again"))
 		return
 	}
 	w.queue = append(w.queue, o)
@@ -142,10 +142,10 @@ func (n *Node) opID(o *op) session.ID {
 func (n *Node) tooFew(h ring.Slot, o *op) *session.Response {
 	s := &n.t.Slots[h]
 	if n.refuse && len(s.InSync) < int(n.t.Settings.MinCopies) {
-		return unavailable("few_copies", "too few copies of the session are in sync to accept a write; try again")
+		return unavailable("too_few_copies", "too few copies of the session are in sync to accept a write; try again")
 	}
 	if o.req != nil && o.req.Acks > 0 && len(s.InSync)-1 < int(o.req.Acks) {
-		return unavailable("few_copies", "fewer copies are in sync than ?acks= asks for")
+		return unavailable("too_few_copies", "fewer copies are in sync than ?acks= asks for")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type server struct {
 	Node    string
 	ID      string
 	Address string
-	State   string // leader or follower
+	State   string // leader or follower, or why it is neither: failed, left
 	Voter   bool
 }
 
@@ -59,8 +59,11 @@ func (c *ListPeers) run(ctx context.Context, client *api.Client, _ []string) err
 	voters := 0
 	for _, s := range conf.Servers {
 		state := "follower"
-		if s.Leader {
+		switch {
+		case s.Leader:
 			state = "leader"
+		case s.Status != "" && s.Status != "alive" && s.Status != "suspect":
+			state = s.Status
 		}
 		if s.Voter {
 			voters++

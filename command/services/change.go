@@ -31,7 +31,7 @@ func (c *Deregister) Run(args []string) int {
 	return c.Ask(args, func(ctx context.Context, client *api.Client, args []string) error {
 		for _, id := range args {
 			if err := client.Agent().Deregister(ctx, id); err != nil {
-				return fmt.Errorf("deregister %s: %w", id, err)
+				return err
 			}
 			if _, err := fmt.Fprintf(c.Out, "Deregistered %s.\n", term.Clean(id)); err != nil {
 				return err

@@ -100,7 +100,8 @@ func parse(name string, text []byte) ([]api.ServiceRegistration, error) {
 	}
 	var out []api.ServiceRegistration
 	for _, s := range services {
-		r := api.ServiceRegistration{ID: s.ID, Name: s.Name, Address: s.Address, Port: s.Port, Weight: s.Weight, Backup: s.Backup, Tags: s.Tags}
+		weight := s.Weight
+		r := api.ServiceRegistration{ID: s.ID, Name: s.Name, Address: s.Address, Port: s.Port, Weight: &weight, Backup: s.Backup, Tags: s.Tags}
 		for _, check := range s.Checks {
 			r.Checks = append(r.Checks, registration(check))
 		}

@@ -51,7 +51,7 @@ func (s *Shop) register(ctx context.Context) error {
 		return nil
 	}
 	return beside.Register(ctx, api.ServiceRegistration{
-		ID: s.cfg.Name, Name: serviceName, Address: s.cfg.Host, Port: s.cfg.Port, Weight: 100,
+		ID: s.cfg.Name, Name: serviceName, Address: s.cfg.Host, Port: s.cfg.Port,
 		Checks: []api.ServiceCheck{{HTTP: "/health", Interval: api.Duration(checkEvery), Timeout: api.Duration(checkTime)}},
 	})
 }

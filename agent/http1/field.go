@@ -12,6 +12,7 @@ const (
 	Connection
 	ContentLength
 	Cookie
+	Date
 	Expect
 	Forwarded
 	Host
@@ -45,6 +46,9 @@ func known(name []byte) Known {
 	case 2:
 		return is("te", TE)
 	case 4:
+		if name[0]|0x20 == 'd' {
+			return is("date", Date)
+		}
 		return is("host", Host)
 	case 6:
 		if name[0]|0x20 == 'c' {

@@ -9,6 +9,7 @@ import (
 type answer struct {
 	status    int
 	text      string
+	date      string
 	requestID []byte
 	location  []byte
 	cookie    []byte // a whole Set-Cookie line
@@ -23,9 +24,15 @@ func appendAnswer(dst []byte, a answer) []byte {
 	dst = strconv.AppendInt(dst, int64(a.status), 10)
 	dst = append(dst, ' ')
 	dst = append(dst, http.StatusText(a.status)...)
-	dst = append(dst, "\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: "...)
-	dst = strconv.AppendInt(dst, int64(len(a.text)+1), 10)
-	dst = append(dst, "\r\n"...)
+	dst = append(dst, "\r\nCache-Control: no-store\r\n"...)
+	if a.status != http.StatusNoContent {
+		dst = append(dst, "Content-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
+		dst = strconv.AppendInt(dst, int64(len(a.text)+1), 10)
+		dst = append(dst, "\r\n"...)
+	}
+	if a.date != "" {
+		dst = appendField(dst, "Date", a.date)
+	}
 	if len(a.requestID) > 0 {
 		dst = appendField(dst, "Rondel-Request-Id", a.requestID)
 	}
@@ -33,8 +40,11 @@ func appendAnswer(dst []byte, a answer) []byte {
 		dst = appendField(dst, "Location", a.location)
 	}
 	dst = append(dst, a.cookie...)
-	if a.status == http.StatusServiceUnavailable {
+	switch a.status {
+	case http.StatusServiceUnavailable:
 		dst = append(dst, "Retry-After: 1\r\n"...)
+	case http.StatusMethodNotAllowed:
+		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
 	}
 	switch {
 	case a.close:
@@ -43,7 +53,7 @@ func appendAnswer(dst []byte, a answer) []byte {
 		dst = append(dst, "Connection: keep-alive\r\n"...)
 	}
 	dst = append(dst, "\r\n"...)
-	if !a.body {
+	if !a.body || a.status == http.StatusNoContent {
 		return dst
 	}
 	dst = append(dst, a.text...)

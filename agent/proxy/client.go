@@ -47,12 +47,15 @@ func (p *peer) origin(q *http1.Request, trusted []netip.Prefix) origin {
 	}
 	o.trusted = true
 	fields := q.Fields.Fields
-	searching := true
+	searching, proto := true, true
 	for i := len(fields) - 1; i >= 0; i-- {
 		f := &fields[i]
 		switch f.Known {
 		case http1.XForwardedProto:
-			o.https = http1.EqualFold(f.Value, "https")
+			if proto { // the last word is the trusted peer's own
+				last := f.Value[bytes.LastIndexByte(f.Value, ',')+1:]
+				o.https, proto = http1.EqualFold(bytes.Trim(last, " \t"), "https"), false
+			}
 		case http1.XForwardedFor:
 			for list := f.Value; searching && len(list) > 0; {
 				comma := bytes.LastIndexByte(list, ',')

@@ -113,7 +113,7 @@ func (c *conn) refuse(err error, cfg *Config) bool {
 	c.p.log.Log(level, "request refused", "addr", c.in.RemoteAddr(), "status", status,
 		"limit", cfg.Limits.RequestHead, "received", c.in.Buffered(), "error", reason)
 	c.in.WriteWithin(time.Now(), cfg.Timeouts.Body)
-	_, err = c.in.Write(appendAnswer(nil, answer{status: status, text: reason, close: true, body: true}))
+	_, err = c.in.Write(appendAnswer(nil, answer{status: status, text: reason, date: c.p.date.at(time.Now()), close: true, body: true}))
 	return err == nil
 }
 

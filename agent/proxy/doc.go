@@ -24,8 +24,10 @@
 //     whatever its method; any other only when it may be repeated, its whole
 //     body can be, and no byte of an answer has left.
 //   - What leaves is what came in, byte for byte, except for what RFC 9110
-//     makes a proxy change and the headers of the contract. Request trailers
-//     are checked and dropped, response trailers pass.
+//     makes a proxy change (hop-by-hop fields, Via, Date, Max-Forwards) and the
+//     headers of the contract. X-Forwarded-* of whatever name come from trusted
+//     proxies alone. Request trailers are checked and dropped, response
+//     trailers pass.
 //   - A client's hanging up ends the request at the instance and counts
 //     against nobody.
 //

@@ -110,6 +110,9 @@ func (x *exchange) count() {
 
 // pass has an instance answer the request, or says why none can.
 func (x *exchange) pass() (keep bool) {
+	if left, ok := forwards(x.q); ok && left == 0 {
+		return x.last()
+	}
 	x.origin = x.c.peer.origin(x.q, x.snap.cfg.Trusted)
 	x.choose.picker.now, x.choose.position = x.began, x.p.position.Load()
 	x.choose.snap, x.choose.rt, x.choose.sess, x.choose.first = x.snap, x.rt, x.p.sessions, true
@@ -344,6 +347,7 @@ func (x *exchange) answer(status int, text string) (keep bool) {
 func (x *exchange) say(a answer) bool {
 	a.keepAlive = !a.close && x.q.Minor == 0
 	a.body = string(x.q.Method) != "HEAD"
+	a.date = x.p.date.at(time.Now())
 	x.c.out = appendAnswer(x.c.out[:0], a)
 	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
 	if _, err := x.c.in.Write(x.c.out); err != nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"strconv"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/http1"
 )
@@ -21,6 +22,13 @@ func ours(name []byte) bool {
 		return foldDash(name, "x-forwarded-host")
 	}
 	return false
+}
+
+// forwardedBy reports whether a field is one of the many in which proxies tell
+// of the client: from anybody else they are lies.
+func forwardedBy(name []byte) bool {
+	const prefix = "x-forwarded-"
+	return len(name) > len(prefix) && foldDash(name[:len(prefix)], prefix)
 }
 
 func foldDash(name []byte, lower string) bool {
@@ -62,6 +70,7 @@ func (x *exchange) appendRequest(dst []byte) []byte {
 	} else { // HTTP/1.0 without one: the address that was connected to
 		dst = appendField(dst, "Host", x.c.in.LocalAddr().String())
 	}
+	left, bounded := forwards(q)
 	for i := range q.Fields.Fields {
 		f := &q.Fields.Fields[i]
 		switch f.Known {
@@ -73,7 +82,8 @@ func (x *exchange) appendRequest(dst []byte) []byte {
 			}
 		case http1.Other:
 			// Request trailers do not go on, so neither does their announcement.
-			if ours(f.Name) || http1.EqualFold(f.Name, "trailer") {
+			if ours(f.Name) || !x.origin.trusted && forwardedBy(f.Name) || http1.EqualFold(f.Name, "trailer") ||
+				bounded && http1.EqualFold(f.Name, "max-forwards") {
 				continue
 			}
 		}
@@ -86,6 +96,13 @@ func (x *exchange) appendRequest(dst []byte) []byte {
 		dst = appendField(dst, "Rondel-Session", x.id)
 	}
 	dst = appendField(dst, "Rondel-Request-Id", x.reqID[:])
+	if bounded {
+		dst = append(dst, "Max-Forwards: "...)
+		dst = append(strconv.AppendInt(dst, int64(left-1), 10), "\r\n"...)
+	}
+	dst = append(dst, "Via: 1."...)
+	dst = append(dst, '0'+byte(q.Minor))
+	dst = append(dst, " rondel\r\n"...)
 	switch {
 	case x.passUpgrade():
 		dst = append(dst, "Connection: Upgrade\r\n"...)
@@ -134,6 +151,7 @@ func (x *exchange) appendStatus(dst []byte) []byte {
 // value of Rondel-Session, which does not.
 func (x *exchange) appendFields(dst []byte) (_, session []byte) {
 	r := &x.resp
+	dated := false
 	for i := range r.Fields.Fields {
 		f := &r.Fields.Fields[i]
 		if f.Known == http1.Other && ours(f.Name) && f.Name[0]|0x20 == 'r' {
@@ -144,7 +162,11 @@ func (x *exchange) appendFields(dst []byte) (_, session []byte) {
 		}
 		if !r.HopByHop(f) {
 			dst = append(dst, f.Line...)
+			dated = dated || f.Known == http1.Date
 		}
+	}
+	if !dated && r.Status >= 200 {
+		dst = appendField(dst, "Date", x.p.date.at(time.Now()))
 	}
 	return dst, session
 }

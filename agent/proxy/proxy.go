@@ -37,6 +37,7 @@ type Proxy struct {
 	sessions Sessions
 	exists   existence
 	learned  learned
+	date     clock
 	observe  Observers
 	buffers  sync.Pool // of *[]byte, bigBuffer long, for large bodies
 	outs     sync.Pool // of *[]byte, for requests under way

@@ -259,11 +259,35 @@ func (c *checker) final() {
 			continue
 		}
 		w.stats["checked"]++
+		c.versions(f)
 		switch r, ops := linearizable(f); r {
 		case porcupine.Illegal:
 			c.fail("V1: the history of family %d (slot %d) is not linearizable%s", f.n, f.slot, describe(f, ops))
 		case porcupine.Unknown:
 			w.stats["undecided"]++
+		}
+	}
+}
+
+// versions checks that what clients are shown never goes back (D-19): an
+// operation that begins after another's answer gets no lower version, a change
+// a higher one.
+func (c *checker) versions(f *family) {
+	var ok []*op
+	for _, o := range f.ops {
+		if o.state == done && o.version.Ver > 0 && !o.replay {
+			ok = append(ok, o)
+		}
+	}
+	for _, b := range ok {
+		for _, a := range ok {
+			if a.in.id != b.in.id || a.ret >= b.call {
+				continue
+			}
+			if d := b.version.Compare(a.version); d < 0 || d == 0 && b.in.kind != get {
+				c.fail("family %d: version %v (%v) after %v (%v)", f.n, b.version, b.in.kind, a.version, a.in.kind)
+				return
+			}
 		}
 	}
 }

@@ -23,9 +23,9 @@ func (w *world) faults() {
 	if w.chance(0.1) {
 		d = w.between(4*sc, 9*sc)
 	}
-	kinds := 5
+	kinds := 6
 	if w.partitions {
-		kinds = 10
+		kinds = 11
 	}
 	switch w.rng.IntN(kinds) {
 	case 0, 1:
@@ -47,24 +47,30 @@ func (w *world) faults() {
 	case 4:
 		w.count("leader changes from m%d for %v", w.raft.leader, d)
 		w.raft.elect(w.raft.leader)
-	case 5: // one direction, or both, of one link
+	case 5:
+		if m := w.raft.table.ByID(h.id); m != nil {
+			w.count("drain m%d for %v", i, d)
+			w.raft.drain(m.Num, true)
+			w.at(d, -1, w.raft.undrain)
+		}
+	case 6: // one direction, or both, of one link
 		j := w.rng.IntN(len(w.hosts))
 		w.net.cut[i][j] = w.now + d
 		if w.chance(0.5) {
 			w.net.cut[j][i] = w.now + d
 		}
 		w.count("cut m%d for %v", i, d)
-	case 6: // one from all others
+	case 7: // one from all others
 		for j := range w.hosts {
 			w.net.cut[i][j], w.net.cut[j][i] = w.now+d, w.now+d
 		}
 		w.count("isolate m%d for %v", i, d)
-	case 7: // from the leader only
+	case 8: // from the leader only
 		if j := w.raft.leader; j >= 0 {
 			w.net.cut[i][j], w.net.cut[j][i] = w.now+d, w.now+d
 			w.count("leadercut m%d for %v", i, d)
 		}
-	case 8: // two sides
+	case 9: // two sides
 		side := w.rng.IntN(1 << len(w.hosts))
 		for a := range w.hosts {
 			for b := range w.hosts {
@@ -74,7 +80,7 @@ func (w *world) faults() {
 			}
 		}
 		w.count("split m%d for %v", i, d)
-	case 9:
+	case 10:
 		j := w.rng.IntN(len(w.hosts))
 		w.net.slow[i][j] = w.now + d
 		w.count("slow m%d for %v", i, d)

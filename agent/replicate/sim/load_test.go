@@ -106,6 +106,7 @@ type op struct {
 	maybe    bool
 	copies   int // the largest number of replicas in sync at any time of it
 	version  session.Version
+	replay   bool
 	replicas int
 }
 
@@ -262,7 +263,7 @@ func (o *op) answer(try int, a *replicate.Answer) {
 
 func (o *op) finish(r *session.Response) {
 	w, f := o.l.w, o.fam
-	o.state, o.ret, o.version, o.replicas = done, w.now, r.Version, len(r.Replicas)
+	o.state, o.ret, o.version, o.replay, o.replicas = done, w.now, r.Version, r.Replay, len(r.Replicas)
 	o.out = output{found: r.Status != session.NotFound, attr: r.Status == session.OK}
 	if o.in.kind != delAttr && r.Status == session.NoAttr {
 		w.check.fail("%v answered that an attribute is absent", o.in.kind)

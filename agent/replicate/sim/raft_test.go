@@ -91,6 +91,29 @@ func (r *raft) elect(not int) {
 	})
 }
 
+// drain asks the present leader that a member hands over its slots, or ends
+// that.
+func (r *raft) drain(num member.Number, on bool) {
+	if r.leader < 0 {
+		return
+	}
+	h := r.w.hosts[r.leader]
+	r.w.at(ms, h.idx, func() {
+		if h.up && h.lead != nil {
+			h.lead.step(leader.DrainAsked{Num: num, On: on})
+		}
+	})
+}
+
+// undrain ends all drains; it is asked again until the table shows it.
+func (r *raft) undrain() {
+	for _, m := range r.table.Members {
+		if m.Drain {
+			r.drain(m.Num, false)
+		}
+	}
+}
+
 func (r *raft) commit(c *ring.Change) bool {
 	bytes := ring.AppendChange(nil, c)
 	c, err := ring.DecodeChange(bytes)
@@ -157,7 +180,7 @@ func newTerm(h *host, number uint64) *term {
 	l.core = leader.New(leader.Options{
 		Params: leaderParams(), Self: h.id, Term: number, Elected: time.Duration(h.mono()), Table: w.raft.table,
 		Cluster: leader.Cluster{
-			Expect: w.members, ID: [16]byte{1, 2, 3}, Keys: []ring.Key{w.load.key},
+			Expect: w.first(), ID: [16]byte{1, 2, 3}, Keys: []ring.Key{w.load.key},
 			Settings: ring.Settings{Replicas: 2, Refuse: w.refuse, MinCopies: w.minCopies(), ReapAfter: 20 * time.Second, StallTimeout: 15 * time.Second},
 		},
 	})
@@ -169,6 +192,14 @@ func newTerm(h *host, number uint64) *term {
 		}
 	})
 	return l
+}
+
+// first is how many members make the first table.
+func (w *world) first() int {
+	if w.late {
+		return w.members - 1
+	}
+	return w.members
 }
 
 func (w *world) minCopies() uint8 {

@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 120, "how many seeds TestSim runs")
+	seeds  = flag.Int("seeds", 200, "how many seeds TestSim runs")
 	seed   = flag.Uint64("seed", 1, "the first seed")
+	most   = flag.Int("failures", 3, "after how many failing seeds TestSim stops")
 	length = flag.Duration("length", 15*time.Second, "simulated time with load and faults")
 )
 
@@ -27,6 +28,7 @@ func scenarioOf(seed uint64) scenario {
 		s.members = 3
 	}
 	s.whole = seed%16 >= 14
+	s.late = seed%7 == 3
 	switch seed % 4 {
 	case 0, 2:
 		s.refuse, s.partitions = true, true
@@ -48,6 +50,7 @@ func simulate(s scenario) *world {
 	w.run(end + 8*sc) // the last tries of clients
 	bad := "never looked"
 	for t := int64(0); t < restAtMost && !w.check.over(); t += 2 * sc {
+		w.raft.undrain()
 		w.run(w.now + 2*sc)
 		if bad = w.check.atRest(); bad == "" {
 			break
@@ -81,7 +84,7 @@ func TestSim(t *testing.T) {
 		wait.Go(func() {
 			for {
 				n := next.Add(1) - 1
-				if n >= *seed+uint64(*seeds) || broken.Load() >= 8 {
+				if n >= *seed+uint64(*seeds) || broken.Load() >= int32(*most) {
 					return
 				}
 				w := simulate(scenarioOf(n))

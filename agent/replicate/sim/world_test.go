@@ -29,6 +29,7 @@ type scenario struct {
 	partitions bool
 	members    int
 	whole      bool          // all slots are in use, not a few
+	late       bool          // the last member joins when sessions are there already
 	length     time.Duration // of the part with clients and faults
 }
 
@@ -102,7 +103,11 @@ func newWorld(s scenario) *world {
 	}
 	w.check.init(w)
 	w.load.init(w)
-	for _, h := range w.hosts {
+	for i, h := range w.hosts {
+		if s.late && i == s.members-1 {
+			w.at(w.between(3*sc, 6*sc), -1, h.restart)
+			continue
+		}
 		h.start()
 	}
 	w.raft.manage()

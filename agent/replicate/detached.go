@@ -75,18 +75,24 @@ func (n *Node) attached() {
 	}
 	n.detach.on = false
 	for h := range ring.Slot(ring.Slots) {
-		sl := &n.slots[h]
-		if sl.det == nil {
-			continue
-		}
-		for _, s := range sl.det.order {
-			for _, o := range s.waiting {
-				n.finish(o, retry())
-			}
-		}
-		sl.det = nil
+		n.endDetachedSlot(h)
 	}
 	n.retryCalls()
+}
+
+// endDetachedSlot lets those that wait for copies to be asked look for the
+// owner again.
+func (n *Node) endDetachedSlot(h ring.Slot) {
+	d := n.slots[h].det
+	if d == nil {
+		return
+	}
+	n.slots[h].det = nil
+	for _, s := range d.order {
+		for _, o := range s.waiting {
+			n.finish(o, retry())
+		}
+	}
 }
 
 // effective returns the member that serves h: the owner by the table, or for a

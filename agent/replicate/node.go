@@ -242,7 +242,8 @@ func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 	sl := &n.slots[h]
 	mine := n.owns(h)
 	fast := mine && sl.active != 0 && sl.active == old.Re && s.PrevRe == old.Re && old.Owner == n.self.Num
-	sl.act, sl.det = nil, nil
+	sl.act = nil
+	n.endDetachedSlot(h)
 	sl.changes++
 	n.reviseAdding(h)
 	n.reviseLag(h)
@@ -255,12 +256,13 @@ func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 		}
 		return
 	}
-	if sl.active != 0 {
-		sl.active = 0
+	was := sl.active != 0
+	sl.active = 0
+	if was || len(sl.writes) > 0 { // a detached member writes to slots that it does not serve
 		n.closeSlot(h)
-		if !mine {
-			n.handTouches(h)
-		}
+	}
+	if was && !mine {
+		n.handTouches(h)
 	}
 	if mine {
 		n.activate(h)

@@ -87,6 +87,9 @@ func (c *Cluster) WaitHealthy(limit time.Duration) time.Duration {
 	}
 }
 
+// Healthy reports whether WaitHealthy would return at once.
+func (c *Cluster) Healthy() bool { return c.unhealthy() == "" }
+
 func (c *Cluster) unhealthy() string {
 	for _, m := range c.Members() {
 		select {

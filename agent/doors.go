@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/tls"
 	"net"
 	"net/netip"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // buildDoors binds the ports that users reach.
-func (a *Agent) buildDoors(env Env, cfg config.Runtime, _ hclog.Logger, undo *[]func() error) error {
+func (a *Agent) buildDoors(env Env, cfg config.Runtime, log hclog.Logger, undo *[]func() error) error {
 	if env.NoDoors {
 		return nil
 	}
@@ -34,6 +35,20 @@ func (a *Agent) buildDoors(env Env, cfg config.Runtime, _ hclog.Logger, undo *[]
 		if err := bind("proxy", "-proxy-port", cfg.Proxy.HTTP, &d.proxyPorts); err != nil {
 			return err
 		}
+	}
+	if cfg.Proxy.HTTPS.IsValid() {
+		var ports []net.Listener
+		if err := bind("HTTPS proxy", "proxy.https", cfg.Proxy.HTTPS, &ports); err != nil {
+			return err
+		}
+		cert := &certificate{log: log.Named("proxy"), files: func() (string, string) {
+			p := a.cfg.Load().Proxy
+			return p.CertFile, p.KeyFile
+		}}
+		if _, err := cert.get(nil); err != nil {
+			return err
+		}
+		d.proxyPorts = append(d.proxyPorts, tls.NewListener(ports[0], cert.tlsConfig()))
 	}
 	a.doors = d
 	return nil

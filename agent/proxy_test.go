@@ -49,9 +49,15 @@ func newSite(t *testing.T, agents, shops int) *site {
 	for n := range shops {
 		s.addShop(t, fmt.Sprintf("shop%d", n+1), s.agents[n%agents])
 	}
+	s.ready(t)
+	return s
+}
+
+func (s *site) ready(t *testing.T) {
+	t.Helper()
 	s.await(t, "all proxies know all shops and can make ids", func() bool {
 		for _, a := range s.agents {
-			if len(a.doors.proxy.Counters()) != shops {
+			if len(a.doors.proxy.Counters()) != len(s.shops) {
 				return false
 			}
 			if _, cookies := s.ask(t, a, "/", ""); len(cookies) != 1 {
@@ -63,10 +69,9 @@ func newSite(t *testing.T, agents, shops int) *site {
 		}
 		return true
 	})
-	return s
 }
 
-func (s *site) addAgent(t *testing.T, expect int) {
+func (s *site) addAgent(t *testing.T, expect int, configure ...func(*config.Runtime)) {
 	t.Helper()
 	name := fmt.Sprintf("m%d", len(s.agents)+1)
 	loaded, err := config.Load(config.Options{
@@ -88,6 +93,9 @@ func (s *site) addAgent(t *testing.T, expect int) {
 	cfg.Join.BootstrapExpect, cfg.Join.Retry = expect, nil
 	for _, a := range s.agents {
 		cfg.Join.Retry = append(cfg.Join.Retry, a.gossip.Self().Gossip().String())
+	}
+	for _, f := range configure {
+		f(&cfg)
 	}
 	a, err := New(cfg, hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: t.Output()}), nil)
 	if err != nil {
@@ -121,7 +129,7 @@ func (sh *shop) register(t *testing.T) {
 	sh.id = sh.name
 	addr := sh.srv.Listener.Addr().(*net.TCPAddr)
 	err := servicesBackend{sh.agent}.Register(api.ServiceRegistration{
-		ID: sh.id, Name: "shop", Address: addr.IP.String(), Port: addr.Port, Weight: 100,
+		ID: sh.id, Name: "shop", Address: addr.IP.String(), Port: addr.Port,
 		Checks: []api.ServiceCheck{{HTTP: "/health", Interval: api.Duration(100 * time.Millisecond), Timeout: api.Duration(90 * time.Millisecond)}},
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/tls"
 	"net"
 	"net/netip"
 
@@ -18,6 +19,7 @@ type peer struct {
 
 func newPeer(nc net.Conn) peer {
 	var p peer
+	_, p.https = nc.(*tls.Conn)
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		p.addr = netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())

@@ -65,6 +65,9 @@ func (w *world) faults() {
 			w.net.cut[i][j], w.net.cut[j][i] = w.now+d, w.now+d
 		}
 		w.count("isolate m%d for %v", i, d)
+		if w.chance(0.3) { // and nobody remembers what it was granted
+			w.at(w.between(0, 300*ms), -1, func() { w.raft.elect(i) })
+		}
 	case 8: // from the leader only
 		if j := w.raft.leader; j >= 0 {
 			w.net.cut[i][j], w.net.cut[j][i] = w.now+d, w.now+d

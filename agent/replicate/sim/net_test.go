@@ -233,7 +233,11 @@ func (n *network) probe(i int, who leader.Peer, done func(leader.Reach)) {
 			w.at(ms, i, func() { done(leader.Reached) })
 			return
 		}
-		w.at(500*ms, i, func() { done(leader.Unreached) })
+		timeout := 500 * ms
+		if w.hasty {
+			timeout = 100 * ms
+		}
+		w.at(timeout, i, func() { done(leader.Unreached) })
 	})
 }
 

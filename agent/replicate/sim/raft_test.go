@@ -343,6 +343,9 @@ type gossip struct {
 func (g *gossip) init(h *host) {
 	n := h.w.members
 	*g = gossip{h: h, heard: make([]int64, n), boots: make([]member.Boot, n), timeout: h.w.between(1200*ms, 2200*ms)}
+	if h.w.hasty {
+		g.timeout = h.w.between(250*ms, 600*ms)
+	}
 }
 
 func (g *gossip) of(j int) (member.Boot, member.Status) {

@@ -28,7 +28,7 @@ func scenarioOf(seed uint64) scenario {
 		s.members = 3
 	}
 	s.whole = seed%16 >= 14
-	s.late = seed%7 == 3
+	s.late, s.hasty = seed%7 == 3, seed%3 == 0
 	switch seed % 4 {
 	case 0, 2:
 		s.refuse, s.partitions = true, true

@@ -29,6 +29,7 @@ type scenario struct {
 	partitions bool
 	members    int
 	whole      bool          // all slots are in use, not a few
+	hasty      bool          // gossip and probes give up within a lease, so that only its rules keep reads right
 	late       bool          // the last member joins when sessions are there already
 	length     time.Duration // of the part with clients and faults
 }

@@ -127,8 +127,9 @@ func proxyHealth(i catalog.Instance) proxy.Health {
 }
 
 // chooseFallback gives a lone service the route that matches everything. It
-// stays with it as long as the service is there: a second one that is
-// registered does not take the first one's users away.
+// stays with it as long as the service is there, or nothing is: a second one
+// that is registered does not take the first one's users away, and they are
+// told to come again, not that nothing is here, while it restarts.
 func (a *Agent) chooseFallback(services []catalog.Service) {
 	f := &a.feed
 	f.mu.Lock()
@@ -138,16 +139,19 @@ func (a *Agent) chooseFallback(services []catalog.Service) {
 		return slices.ContainsFunc(services, func(s catalog.Service) bool { return s.Name == name })
 	}
 	next := f.fallback
-	if next == "" || !there(next) {
+	if len(services) > 0 && !there(next) {
 		next = ""
 		if len(services) == 1 {
 			next = services[0].Name
 		}
 	}
-	if next == f.fallback || len(cfg.Routes) > 0 {
+	if next == f.fallback {
 		return
 	}
 	f.fallback = next
+	if len(cfg.Routes) > 0 {
+		return // it counts once they are taken out
+	}
 	if err := a.doors.proxy.Reload(proxyConfig(cfg, next)); err != nil {
 		a.log.Error("route of a lone service refused", "service", next, "error", err)
 		return

@@ -318,6 +318,45 @@ func TestProxy_ofWholeAgents(t *testing.T) {
 	}
 }
 
+// A lone service has the route that matches everything, also while it has no
+// instance; a second service does not take its users away.
+func TestProxy_loneService(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, 1)
+	b := servicesBackend{s.agents[0]}
+	status := func(what string, status int, shop string) {
+		t.Helper()
+		var r reply
+		s.await(t, what, func() bool {
+			r, _ = s.ask(t, s.agents[0], "/", "")
+			return r.status == status && r.shop == shop
+		})
+	}
+	if err := b.Deregister(s.shops[0].id); err != nil {
+		t.Fatal(err)
+	}
+	status("503 without an instance", 503, "")
+	s.shops[0].register(t)
+	status("back again", 200, "shop1")
+	other := &shop{name: "other", agent: s.agents[0]}
+	other.srv = httptest.NewServer(other)
+	t.Cleanup(other.srv.Close)
+	err := b.Register(api.ServiceRegistration{ID: "other", Name: "other", Address: "127.0.0.1", Port: other.srv.Listener.Addr().(*net.TCPAddr).Port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, "the proxy knows both", func() bool { return len(s.agents[0].doors.proxy.Counters()) == 2 })
+	for range 4 {
+		if r, _ := s.ask(t, s.agents[0], "/", ""); r.shop != "shop1" {
+			t.Errorf("a user of the first went to %q", r.shop)
+		}
+	}
+	if err := b.Deregister(s.shops[0].id); err != nil {
+		t.Fatal(err)
+	}
+	status("the one that is left", 200, "other")
+}
+
 func newClientsAreSpreadEvenly(t *testing.T, s *site) {
 	for name, n := range s.spread(t, s.agents[0], 100) {
 		if n != 25 {

@@ -28,7 +28,7 @@ const (
 // node is one agent: its place, and its process while that runs.
 type node struct {
 	name string
-	addr string // its own loopback address
+	at   place
 	args []string
 	log  string // path
 	api  *api.Client
@@ -38,7 +38,7 @@ type node struct {
 	err   error // of Wait, once ended is closed
 }
 
-func (n *node) url() string { return "http://" + n.addr + ":8700" }
+func (n *node) url() string { return "http://" + n.at.http() }
 
 // start runs the agent's process.
 func (n *node) start(t *testing.T) {
@@ -131,16 +131,16 @@ type cluster []*node
 // newCluster starts three agents and waits until they are one cluster.
 func newCluster(t *testing.T) cluster {
 	t.Helper()
-	addrs := freeAddresses(t, 3)
+	places := freePlaces(t, 3)
 	dir := t.TempDir()
 	var c cluster
-	for i, addr := range addrs {
-		n := &node{name: fmt.Sprintf("m%d", i+1), addr: addr}
+	for i, at := range places {
+		n := &node{name: fmt.Sprintf("m%d", i+1), at: at}
 		n.log = filepath.Join(dir, n.name+".log")
-		n.args = []string{"agent", "-node=" + n.name, "-data-dir=" + filepath.Join(dir, n.name), "-bind=" + addr, "-client=" + addr, "-bootstrap-expect=3"}
-		for j, other := range addrs {
+		n.args = append([]string{"agent", "-node=" + n.name, "-data-dir=" + filepath.Join(dir, n.name), "-bootstrap-expect=3"}, at.flags()...)
+		for j, other := range places {
 			if j != i {
-				n.args = append(n.args, "-retry-join="+other)
+				n.args = append(n.args, "-retry-join="+other.gossip())
 			}
 		}
 		client, err := api.NewClient(api.Config{Address: n.url()})

@@ -127,9 +127,9 @@ func inRing(t *testing.T, n *node, member string, want bool) {
 
 func TestAgent_badStartIsClear(t *testing.T) {
 	t.Parallel()
-	addrs := freeAddresses(t, 2)
-	addr, other := addrs[0], addrs[1]
-	taken, err := net.Listen("tcp", addr+":8700")
+	places := freePlaces(t, 2)
+	at, other := places[0], places[1]
+	taken, err := net.Listen("tcp", at.http())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,17 +139,16 @@ func TestAgent_badStartIsClear(t *testing.T) {
 		code int
 		says string
 	}{
-		"taken port":       {[]string{"agent", "-data-dir=" + t.TempDir(), "-bind=" + addr, "-client=" + addr, "-bootstrap-expect=1"}, 1, addr + ":8700"},
-		"unknown flag":     {[]string{"agent", "-dve"}, 2, "-dev"},
-		"nobody to ask":    {[]string{"members", "-http-addr=" + addr + ":1"}, 1, addr + ":1"},
-		"no such address":  {[]string{"agent", "-dev", "-bind=192.0.2.1"}, 1, "192.0.2.1"},
-		"join that fails":  {[]string{"agent", "-data-dir=" + t.TempDir(), "-bind=" + other, "-client=" + other, "-join=" + other + ":2"}, 1, other + ":2"},
-		"unknown command":  {[]string{"membres"}, 2, "members"},
-		"unknown duration": {[]string{"demo", "-duration=20"}, 2, "20s"},
+		"taken port":       {append(at.flags(), "-data-dir="+t.TempDir(), "-bootstrap-expect=1"), 1, at.http()},
+		"unknown flag":     {[]string{"-dve"}, 2, "-dev"},
+		"no such address":  {[]string{"-dev", "-bind=192.0.2.1"}, 1, "192.0.2.1"},
+		"join that fails":  {append(other.flags(), "-data-dir="+t.TempDir(), "-join="+other.addr+":2"), 1, other.addr + ":2"},
+		"two on one port":  {[]string{"-dev", "-rpc-port=8700"}, 1, "collides"},
+		"nowhere to store": {append(other.flags(), "-data-dir="+program, "-bootstrap-expect=1"), 1, program},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, errs, code := rondel(t, c.args...)
+			_, errs, code := rondel(t, append([]string{"agent"}, c.args...)...)
 			if code != c.code || !strings.Contains(errs, c.says) {
 				t.Errorf("exit code %d, want %d; it should speak of %q:\n%s", code, c.code, c.says, errs)
 			}

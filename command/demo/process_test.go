@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -186,6 +187,35 @@ func TestDemo_endsOnSIGTERM(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	p.leavesNothing(t)
+}
+
+// A demo that is killed cannot tidy up its files, but its processes go with it.
+func TestDemo_killedTakesItsProcessesAlong(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		return // other kernels have no such tie between processes
+	}
+	p := play(t)
+	deadline := time.NewTimer(bound)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	wait := func(what string, so func() bool) {
+		t.Helper()
+		for !so() {
+			select {
+			case <-deadline.C:
+				t.Fatalf("it did not come to this: %s", what)
+			case <-tick.C:
+			}
+		}
+	}
+	wait("three agents run", func() bool { return len(offspring(p.tmp)) >= 3 })
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.end(t)
+	wait("no process is left", func() bool { return len(offspring(p.tmp)) == 0 })
 }
 
 // Where the loopback interface has one address only, ports tell the machines

@@ -204,6 +204,7 @@ func FuzzResponse(f *testing.F) {
 		"HTTP/1.0 200\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\nConnection: close\r\n\r\n",
 		"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 100 \r\nTransfer-Encoding:\r\n\r\n",
 		"HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
 	} {
 		f.Add([]byte(s), "GET")
@@ -219,6 +220,9 @@ func FuzzResponse(f *testing.F) {
 		var p Response
 		if err := p.Parse(bytes.Clone(head), []byte(method)); err != nil {
 			return
+		}
+		if p.codings > 0 && p.Framing == NoBody {
+			return // it ends at the empty line whatever it says; there, some are refused
 		}
 		want, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), &http.Request{Method: method})
 		if err != nil {

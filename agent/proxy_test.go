@@ -71,7 +71,7 @@ func (s *site) ready(t *testing.T) {
 	})
 }
 
-func (s *site) addAgent(t *testing.T, expect int, configure ...func(*config.Runtime)) {
+func (s *site) addAgent(t testing.TB, expect int, configure ...func(*config.Runtime)) {
 	t.Helper()
 	name := fmt.Sprintf("m%d", len(s.agents)+1)
 	loaded, err := config.Load(config.Options{

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -175,6 +176,9 @@ func (c *conn) abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dead = true
+	if t, ok := c.in.Conn.(*tls.Conn); ok {
+		t.NetConn().Close() // TLS would say goodbye first, and wait if it cannot
+	}
 	c.in.Close()
 	if c.up != nil {
 		c.up.Close()

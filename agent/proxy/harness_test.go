@@ -256,6 +256,11 @@ func serveRig(t testing.TB, p *Proxy) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveRigOn(t, p, ln)
+}
+
+func serveRigOn(t testing.TB, p *Proxy, ln net.Listener) *rig {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx, ln) }()

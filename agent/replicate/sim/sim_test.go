@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 200, "how many seeds TestSim runs")
+	seeds  = flag.Int("seeds", fewSeeds, "how many seeds TestSim runs")
 	seed   = flag.Uint64("seed", 1, "the first seed")
 	most   = flag.Int("failures", 3, "after how many failing seeds TestSim stops")
 	length = flag.Duration("length", 15*time.Second, "simulated time with load and faults")

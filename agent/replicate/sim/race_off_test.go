@@ -1,0 +1,6 @@
+//go:build !race
+
+package sim
+
+// fewSeeds is how many seeds run by default.
+const fewSeeds = 200

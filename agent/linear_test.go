@@ -40,7 +40,7 @@ func TestLinearizable(t *testing.T) {
 }
 
 const (
-	scheduleTime     = 20 * time.Second
+	scheduleTime     = 12 * time.Second
 	scheduleMembers  = 5
 	scheduleSessions = 6
 	scheduleClients  = 6

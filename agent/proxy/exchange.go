@@ -159,22 +159,22 @@ func (x *exchange) pass() (keep bool) {
 
 // claim reads the cookie, and replaces an id that names nothing any more.
 func (x *exchange) claim() {
-	x.choose.claim = claim{}
+	cl := &x.choose.claim // in place: a variable would be made anew for each request
+	*cl = claim{}
 	if x.rt.Sticky.Cookie == "" || x.p.sessions == nil {
 		return
 	}
-	cl := x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
+	*cl = x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
 	if x.rt.Sticky.Learn != "" {
-		x.p.learned.recall(x.p.sessions, x.rt, x.q, &cl)
+		x.p.learned.recall(x.p.sessions, x.rt, x.q, cl)
 	}
-	if cl.standing == known && x.p.exists.gone(x.p.sessions, &cl, x.snap.cfg.SessionTTL, x.began) {
+	if cl.standing == known && x.p.exists.gone(x.p.sessions, cl, x.snap.cfg.SessionTTL, x.began) {
 		cl.standing, cl.id = wanted, ""
 	}
 	if cl.standing == known {
 		x.id = cl.id
 		x.p.sessions.Touch(cl.id)
 	}
-	x.choose.claim = cl
 }
 
 // identify makes an id for a client that needs one, in a slot of the chosen
@@ -298,10 +298,10 @@ func (x *exchange) once() outcome {
 	x.expects = x.q.Expect && !x.hundred && len(x.replay) == 0
 	out := x.appendRequest(c.out[:0])
 	out = append(out, x.replay...)
-	var bad *http1.Error
 	if !x.body.Done() && !x.expects && c.in.Buffered() > 0 {
 		piece, _, err := x.body.Next(c.in, nil)
 		if err != nil {
+			var bad *http1.Error
 			errors.As(err, &bad)
 			x.side = refusedSide(bad)
 			return refused

@@ -52,6 +52,7 @@ func TestFailover_keepsAcknowledgedWrites(t *testing.T) {
 						w.write(10 * time.Second)
 					}
 					w.value(10 * time.Second)
+					time.Sleep(time.Second)
 					failed, why := w.end()
 					t.Logf("reads %d, failed %d (%s), longest gap %v", w.reads.Load(), failed, why, w.longest())
 					if w.longest() > 5*time.Second {

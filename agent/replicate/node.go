@@ -261,6 +261,9 @@ func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 	if was || len(sl.writes) > 0 { // a detached member writes to slots that it does not serve
 		n.closeSlot(h)
 	}
+	// Who was being filled may hold a write that ends here without a copy in
+	// sync: it is compared anew. What was announced of it was under the old Re.
+	n.endAdding(h)
 	if was && !mine {
 		n.handTouches(h)
 	}

@@ -17,6 +17,7 @@ var (
 	seeds  = flag.Int("seeds", fewSeeds, "how many seeds TestSim runs")
 	seed   = flag.Uint64("seed", 1, "the first seed")
 	most   = flag.Int("failures", 3, "after how many failing seeds TestSim stops")
+	mode   = flag.String("mode", "", "refuse or serve: only seeds of that kind")
 	length = flag.Duration("length", 15*time.Second, "simulated time with load and faults")
 )
 
@@ -87,7 +88,11 @@ func TestSim(t *testing.T) {
 				if n >= *seed+uint64(*seeds) || broken.Load() >= int32(*most) {
 					return
 				}
-				w := simulate(scenarioOf(n))
+				s := scenarioOf(n)
+				if *mode == "refuse" && !s.refuse || *mode == "serve" && s.refuse {
+					continue
+				}
+				w := simulate(s)
 				mu.Lock()
 				if len(w.check.broken) > 0 {
 					broken.Add(1)

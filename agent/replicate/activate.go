@@ -20,6 +20,8 @@ type activation struct {
 	found   map[session.ID]*found
 	order   []*found // found, sorted by id
 	left    int      // commits not acknowledged by all
+	next    int      // in order: not sent yet from here on
+	flying  int      // sent and not acknowledged by all
 }
 
 type activationPhase uint8
@@ -294,12 +296,16 @@ func (n *Node) fetchMore(h ring.Slot) {
 	for _, s := range a.members {
 		if len(s.fetch) > 0 {
 			waiting = true
-			n.send(s.who, &Fetch{SlotRe{h, a.re}, 0, slices.Clone(s.fetch[:min(len(s.fetch), fetchBatch)])})
+			n.fetchFrom(h, s)
 		}
 	}
 	if !waiting {
 		n.recommit(h)
 	}
+}
+
+func (n *Node) fetchFrom(h ring.Slot, s *sealed) {
+	n.send(s.who, &Fetch{SlotRe{h, n.slots[h].act.re}, 0, slices.Clone(s.fetch[:min(len(s.fetch), fetchBatch)])})
 }
 
 // fetchBytes bounds the answer to one Fetch; the rest is asked for again.
@@ -337,18 +343,26 @@ func (n *Node) onRecords(from ring.Holder, m *Records) {
 	if a == nil || a.phase != phaseFetch {
 		return
 	}
+	waiting := false
 	for _, s := range a.members {
-		if s.who != from {
-			continue
-		}
-		s.fetch = slices.DeleteFunc(s.fetch, func(id session.ID) bool { return slices.Contains(m.Asked, id) })
-		for _, u := range m.Updates {
-			if f := a.found[u.ID]; f != nil && u.Full != nil {
-				n.foundRecord(f, u)
+		if s.who == from {
+			before := len(s.fetch)
+			s.fetch = slices.DeleteFunc(s.fetch, func(id session.ID) bool { return slices.Contains(m.Asked, id) })
+			for _, u := range m.Updates {
+				if f := a.found[u.ID]; f != nil && u.Full != nil {
+					n.foundRecord(f, u)
+				}
+			}
+			// An answer that came twice asks for nothing more.
+			if len(s.fetch) > 0 && len(s.fetch) < before {
+				n.fetchFrom(m.Slot, s)
 			}
 		}
+		waiting = waiting || len(s.fetch) > 0
 	}
-	n.fetchMore(m.Slot)
+	if !waiting {
+		n.recommit(m.Slot)
+	}
 }
 
 func (n *Node) foundRecord(f *found, u *session.Update) {
@@ -370,7 +384,7 @@ func (n *Node) foundRecord(f *found, u *session.Update) {
 // in sync store it. A merged state gets a version above both (S5).
 func (n *Node) recommit(h ring.Slot) {
 	a := n.slots[h].act
-	a.phase = phaseCommit
+	a.phase, a.sentAt = phaseCommit, n.now.Mono
 	for _, f := range a.order {
 		if f.best == nil {
 			continue // it ended between listing and fetching
@@ -392,22 +406,42 @@ func (n *Node) recommit(h ring.Slot) {
 	}
 }
 
+// commitsAtOnce bounds the records on their way to the copies in one slot.
+const commitsAtOnce = 256
+
+// sendCommits sends the next records, as many as may be on their way.
 func (n *Node) sendCommits(h ring.Slot) {
 	a := n.slots[h].act
+	for ; a.next < len(a.order) && a.flying < commitsAtOnce; a.next++ {
+		if f := a.order[a.next]; f.best != nil {
+			a.flying++
+			n.sendCommit(h, f)
+		}
+	}
+}
+
+// resendCommits sends again what not all copies have acknowledged.
+func (n *Node) resendCommits(h ring.Slot) {
+	a := n.slots[h].act
 	a.sentAt = n.now.Mono
-	for _, f := range a.order {
-		if f.best == nil {
+	for _, f := range a.order[:a.next] {
+		if f.best != nil {
+			n.sendCommit(h, f)
+		}
+	}
+}
+
+func (n *Node) sendCommit(h ring.Slot, f *found) {
+	a := n.slots[h].act
+	var msg *Replicate
+	for _, s := range a.members {
+		if f.reach[s.who] {
 			continue
 		}
-		var msg *Replicate
-		for _, s := range a.members {
-			if !f.reach[s.who] {
-				if msg == nil {
-					msg = &Replicate{SlotRe{h, a.re}, []*session.Update{{ID: f.id, Full: f.best, Age: f.age, Left: f.left}}}
-				}
-				n.send(s.who, msg)
-			}
+		if msg == nil {
+			msg = &Replicate{SlotRe{h, a.re}, []*session.Update{{ID: f.id, Full: f.best, Age: f.age, Left: f.left}}}
 		}
+		n.send(s.who, msg)
 	}
 }
 
@@ -423,9 +457,12 @@ func (n *Node) ackActivation(h ring.Slot, from ring.Holder, m *Ack) {
 			return
 		}
 	}
+	a.flying--
 	if a.left--; a.left == 0 {
 		n.opened(h)
+		return
 	}
+	n.sendCommits(h)
 }
 
 // tickActivation asks again what was not answered.
@@ -442,7 +479,7 @@ func (n *Node) tickActivation(h ring.Slot) {
 	case phaseFetch:
 		n.fetchMore(h)
 	case phaseCommit:
-		n.sendCommits(h)
+		n.resendCommits(h)
 	}
 }
 

@@ -21,6 +21,7 @@ type adding struct {
 	announced bool         // AddInSync was sent: the learner may count already
 	sentAt    int64
 	tag       uint64
+	progress  int64 // when the learner last answered anything about the slot
 }
 
 // flight is a record on its way to a learner.
@@ -81,18 +82,26 @@ func (n *Node) tickAdding(h ring.Slot) {
 	sl := &n.slots[h]
 	s := &n.t.Slots[h]
 	if sl.add == nil {
-		if len(s.Learners) == 0 || n.syncing >= n.p.SyncSlots || !n.mayFill(h) {
+		if len(s.Learners) == 0 || n.syncing >= n.p.SyncSlots || sl.fillAt > n.now.Mono || !n.mayFill(h) ||
+			n.peer(s.Learners[0].Num).badUntil > n.now.Mono {
 			return
 		}
 		n.syncing++
 		n.seq++
-		sl.add = &adding{who: s.Learners[0], flight: map[session.ID]*flight{}, tag: n.seq}
+		sl.add = &adding{who: s.Learners[0], flight: map[session.ID]*flight{}, tag: n.seq, progress: n.now.Mono}
 		for _, w := range n.writesOf(h) {
 			w.need = append(w.need, need{who: sl.add.who})
 			n.send(sl.add.who, n.whole(w))
 		}
 	}
 	a := sl.add
+	if n.silent(h) {
+		// Every write here waits for it. It is tried again when whatever is in
+		// its way may be over.
+		n.endAdding(h)
+		sl.fillAt = n.now.Mono + int64(n.p.NewHolder)
+		return
+	}
 	switch {
 	case !a.listed:
 		if n.now.since(a.sentAt) >= n.p.Resend {
@@ -102,9 +111,29 @@ func (n *Node) tickAdding(h ring.Slot) {
 	case a.filled():
 		n.announce(h)
 	default:
+		n.resendRecords(h)
 		n.fill(h)
 		n.sendUses(h)
 	}
+}
+
+// silent reports whether a learner that does not count yet owes an answer for
+// so long that its owner had better go on without it.
+func (n *Node) silent(h ring.Slot) bool {
+	sl := &n.slots[h]
+	a := sl.add
+	if a.announced || n.now.since(a.progress) < 8*n.p.Resend {
+		return false
+	}
+	if !a.listed || len(a.flight) > 0 {
+		return true
+	}
+	for _, w := range sl.writes {
+		if slices.ContainsFunc(w.need, func(x need) bool { return x.who == a.who && !x.acked }) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayFill lets a slot that still has two of its copies wait for the member that
@@ -112,6 +141,9 @@ func (n *Node) tickAdding(h ring.Slot) {
 func (n *Node) mayFill(h ring.Slot) bool {
 	s := &n.t.Slots[h]
 	sl := &n.slots[h]
+	if len(s.InSync) > 1 && n.single > 0 {
+		return false
+	}
 	if len(s.InSync) < int(n.t.Settings.Replicas) || n.store.Count(h) == 0 {
 		return true
 	}
@@ -128,7 +160,7 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 	if a == nil || a.who != from || a.listed || a.tag != m.Tag {
 		return
 	}
-	a.listed = true
+	a.listed, a.progress = true, n.now.Mono
 	theirs := make(map[session.ID]Item, len(m.Items))
 	pending := map[session.ID]bool{}
 	for _, w := range n.slots[m.Slot].writes {
@@ -208,18 +240,11 @@ func (n *Node) usesConfirmed(num number) {
 	}
 }
 
-// fill sends records to the learner within the peer's budget, and again those
-// that were not acknowledged (N10).
+// fill sends records to the learner within the peer's budget (N10).
 func (n *Node) fill(h ring.Slot) {
 	a := n.slots[h].add
 	b := &n.peer(a.who.Num).bulk
 	b.refill(n.now.Mono, n.p.BulkRate, n.p.BulkWindow)
-	for _, id := range a.order {
-		if f := a.flight[id]; f != nil && n.now.since(f.at) >= 4*n.p.Resend {
-			f.at = n.now.Mono
-			n.sendRecord(h, id, f)
-		}
-	}
 	for len(a.queue) > 0 && b.inFlight < n.p.BulkWindow && b.tokens > 0 {
 		id := a.queue[0]
 		a.queue = a.queue[1:]
@@ -232,6 +257,29 @@ func (n *Node) fill(h ring.Slot) {
 		b.inFlight += f.size
 		b.tokens -= f.size
 	}
+}
+
+// resendRecords sends again what was not acknowledged in time, and forgets what
+// has gone meanwhile.
+func (n *Node) resendRecords(h ring.Slot) {
+	a := n.slots[h].add
+	keep := a.order[:0]
+	for _, id := range a.order {
+		f := a.flight[id]
+		if f == nil {
+			continue
+		}
+		if n.now.since(f.at) >= 4*n.p.Resend {
+			f.at = n.now.Mono
+			if !n.sendRecord(h, id, f) {
+				delete(a.flight, id)
+				n.peer(a.who.Num).bulk.inFlight -= f.size
+				continue
+			}
+		}
+		keep = append(keep, id)
+	}
+	a.order = keep
 }
 
 func (n *Node) sendRecord(h ring.Slot, id session.ID, f *flight) bool {
@@ -252,7 +300,7 @@ func (b *bulk) refill(now, rate, window int64) {
 	if b.filledAt == 0 {
 		b.tokens = window
 	} else {
-		b.tokens = min(b.tokens+(now-b.filledAt)*(rate>>10)/(1e9>>10), window)
+		b.tokens = min(b.tokens+min(now-b.filledAt, 1e9)*(rate>>10)/(1e9>>10), window)
 	}
 	b.filledAt = now
 }
@@ -262,12 +310,12 @@ func (n *Node) ackAdding(h ring.Slot, from ring.Holder, m *Ack) {
 	if a.who != from || m.NeedFull {
 		return
 	}
+	a.progress = n.now.Mono
 	f := a.flight[m.ID]
 	if f == nil || m.Version.Compare(f.version) < 0 {
 		return
 	}
 	delete(a.flight, m.ID)
-	a.order = slices.DeleteFunc(a.order, func(id session.ID) bool { return id == m.ID })
 	n.peer(from.Num).bulk.inFlight -= f.size
 	if len(a.queue) > 0 {
 		n.fill(h)

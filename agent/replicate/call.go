@@ -28,6 +28,7 @@ type call struct {
 	tries    int
 	sent     int  // how many times it left for an owner
 	maybe    bool // the owner may have done it
+	lost     bool // an owner was replaced while it worked on it
 	done     bool
 }
 
@@ -178,8 +179,8 @@ func (n *Node) settleCall(c *call, r *session.Response) {
 	case r.Status == session.Retry:
 		c.state = callWaiting
 	case r.Status == session.UnknownEnd && r.Code == codeOwnerLost:
-		c.maybe, c.state = true, callWaiting
-	case r.Status == session.Unavailable && c.sent > 1 && c.maybe:
+		c.maybe, c.lost, c.state = true, true, callWaiting
+	case r.Status == session.Unavailable && c.maybe && (c.sent > 1 || c.lost):
 		// One of the copies sent was refused; another may still be done.
 		c.state = callWaiting
 	default:

@@ -38,11 +38,19 @@ type detachedSession struct {
 // Alive takes the members that gossip sees alive.
 func (n *Node) Alive(t Time, alive []ring.Holder, out *Out) {
 	n.begin(t, out)
+	before := n.detach.alive
 	n.detach.alive = make(map[ring.Holder]bool, len(alive))
+	more := false
 	for _, x := range alive {
 		n.detach.alive[x] = true
+		more = more || !before[x]
 	}
 	if n.detach.on {
+		for h := range ring.Slot(ring.Slots) {
+			if more {
+				n.endDetachedSlot(h) // whoever has come may know more of these sessions
+			}
+		}
 		n.retryCalls()
 	}
 	n.end()
@@ -188,7 +196,7 @@ func (n *Node) detachedRecords(from ring.Holder, m *Records) {
 	}
 	for _, u := range m.Updates {
 		if u.Full != nil && d.byID[u.ID] != nil {
-			n.storeUpdate(m.Slot, u)
+			n.storeUpdate(m.Slot, u, false)
 		}
 	}
 	for _, id := range m.Asked {

@@ -147,14 +147,21 @@ func (e *Engine) deliver(now Time) {
 // tell tells of new tables outside the engine's lock, so that who is told may
 // call the engine.
 func (e *Engine) tell() {
-	e.telling.Lock()
-	defer e.telling.Unlock()
-	e.mu.Lock()
-	tables := e.tables
-	e.tables = nil
-	e.mu.Unlock()
-	for _, t := range tables {
-		e.onTab(t)
+	for e.telling.TryLock() { // else whoever holds it tells of these, too
+		e.mu.Lock()
+		tables := e.tables
+		e.tables = nil
+		e.mu.Unlock()
+		for _, t := range tables {
+			e.onTab(t)
+		}
+		e.telling.Unlock()
+		e.mu.Lock()
+		more := len(e.tables) > 0
+		e.mu.Unlock()
+		if !more {
+			return
+		}
 	}
 }
 

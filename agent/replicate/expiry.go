@@ -34,7 +34,7 @@ func (n *Node) tickTouches() {
 	for _, num := range sortedKeys(n.peers) {
 		p := n.peers[num]
 		if m := n.t.Member(num); m == nil || m.State == ring.Down {
-			p.touch = nil
+			p.touch, p.touchNext = nil, nil
 		}
 		if p.touch != nil && n.now.since(p.touchAt) >= n.p.Resend {
 			p.touchAt = n.now.Mono
@@ -74,48 +74,49 @@ func (n *Node) flushTouches(entries []*session.Entry) {
 	}
 }
 
-// sendTouches sends a batch, together with the last one where that was not
-// acknowledged; a later use of the same session overrules the earlier.
+// sendTouches sends a batch, one at a time to each peer: while it is on its way
+// later ones are gathered, and a later use of a session overrules the earlier.
 func (n *Node) sendTouches(num number, items []TouchItem) {
 	p := n.peer(num)
-	if p.touch == nil {
-		p.touchSince = n.now.Mono
-	} else {
-		late := map[session.ID]bool{}
+	if p.touch != nil {
+		late := make(map[session.ID]bool, len(items))
 		for _, x := range items {
 			late[x.ID] = true
 		}
-		for _, x := range p.touch.Items {
-			if !late[x.ID] {
-				items = append(items, x)
-			}
-		}
+		p.touchNext = append(slices.DeleteFunc(p.touchNext, func(x TouchItem) bool { return late[x.ID] }), items...)
+		return
 	}
 	n.seq++
-	p.touch, p.touchAt = &Touch{n.seq, items}, n.now.Mono
+	p.touch, p.touchAt, p.touchSince = &Touch{n.seq, items}, n.now.Mono, n.now.Mono
 	n.post(n.holder(num), p.touch, true)
 }
 
-// handTouches tells the new owner of a slot of the uses that it has not heard
-// of, so that a planned move keeps deadlines exact (E3).
-func (n *Node) handTouches(h ring.Slot) {
-	owner := n.t.Slots[h].Owner
-	if owner == 0 || owner == n.self.Num {
+// handTouches tells the new owners of slots of the uses that they have not
+// heard of, so that a planned move keeps deadlines exact (E3).
+func (n *Node) handTouches() {
+	if len(n.handed) == 0 {
 		return
 	}
-	var items []TouchItem
+	var gone [ring.Slots]bool
+	for _, h := range n.handed {
+		gone[h] = true
+	}
+	n.handed = n.handed[:0]
+	batches := map[number][]TouchItem{}
 	n.touched = slices.DeleteFunc(n.touched, func(e *session.Entry) bool {
-		if e.Slot() != h {
+		h := e.Slot()
+		if !gone[h] {
 			return false
 		}
 		e.Touched = false
-		if n.store.Get(h, e.Rec.ID) == e && !e.Rec.Dead && e.Deadline != 0 {
-			items = append(items, TouchItem{h, e.Rec.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)})
+		owner := n.t.Slots[h].Owner
+		if owner != 0 && owner != n.self.Num && n.store.Get(h, e.Rec.ID) == e && !e.Rec.Dead && e.Deadline != 0 {
+			batches[owner] = append(batches[owner], TouchItem{h, e.Rec.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)})
 		}
 		return true
 	})
-	if len(items) > 0 {
-		n.sendTouches(owner, items)
+	for _, num := range sortedKeys(batches) {
+		n.sendTouches(num, batches[num])
 	}
 }
 
@@ -134,6 +135,10 @@ func (n *Node) onTouch(from ring.Holder, m *Touch) {
 func (n *Node) onTouchAck(from ring.Holder, m *TouchAck) {
 	if p := n.peer(from.Num); p.touch != nil && p.touch.Seq == m.Seq {
 		p.touch = nil
+		if next := p.touchNext; len(next) > 0 {
+			p.touchNext = nil
+			n.sendTouches(from.Num, next)
+		}
 		if n.syncing > 0 {
 			n.usesConfirmed(from.Num)
 		}
@@ -255,8 +260,8 @@ func (n *Node) ending(h ring.Slot) int {
 // oldestFree returns the least recently used session of the slot that is not
 // being written.
 func (n *Node) oldestFree(h ring.Slot) (oldest *session.Entry) {
-	n.store.Each(h, func(e *session.Entry) bool {
-		if !e.Rec.Dead && n.slots[h].writes[e.Rec.ID] == nil {
+	n.store.EachLiving(h, func(e *session.Entry) bool {
+		if n.slots[h].writes[e.Rec.ID] == nil {
 			oldest = e
 		}
 		return oldest == nil

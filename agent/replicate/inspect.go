@@ -27,31 +27,44 @@ type Filter struct {
 // Owned lists the living sessions of the slots that this member serves, sorted
 // by id.
 func (e *Engine) Owned(f Filter) []Summary {
+	var out []Summary
+	for h := range ring.Slot(ring.Slots) {
+		out = e.ownedIn(h, f, out) // a slot at a time, so that others get their turn
+		if f.Limit > 0 && len(out) > 4*f.Limit {
+			out = first(out, f.Limit)
+		}
+	}
+	return first(out, f.Limit)
+}
+
+func (e *Engine) ownedIn(h ring.Slot, f Filter, out []Summary) []Summary {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := e.node
-	var out []Summary
+	if n.self.Num == 0 || n.effective(h) != n.self.Num {
+		return out
+	}
 	now := e.clock().Mono
-	for h := range ring.Slot(ring.Slots) {
-		if n.effective(h) != n.self.Num || n.self.Num == 0 {
-			continue
-		}
-		n.store.Each(h, func(x *session.Entry) bool {
-			r := x.Rec
-			at, ends := x.Ends()
-			if r.Dead || ends && at <= now || !strings.HasPrefix(string(r.ID), f.Prefix) || string(r.ID) <= f.After && f.After != "" ||
-				f.Group != "" && r.Group != f.Group || f.Principal != "" && r.Principal != f.Principal {
-				return true
-			}
-			out = append(out, Summary{r.ID, r.Size(), r.Ver, r.Group, r.Principal})
+	n.store.Each(h, func(x *session.Entry) bool {
+		r := x.Rec
+		at, ends := x.Ends()
+		if r.Dead || ends && at <= now || !strings.HasPrefix(string(r.ID), f.Prefix) || string(r.ID) <= f.After && f.After != "" ||
+			f.Group != "" && r.Group != f.Group || f.Principal != "" && r.Principal != f.Principal {
 			return true
-		})
-	}
-	slices.SortFunc(out, func(a, b Summary) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	if f.Limit > 0 && len(out) > f.Limit {
-		out = out[:f.Limit]
-	}
+		}
+		out = append(out, Summary{r.ID, r.Size(), r.Ver, r.Group, r.Principal})
+		return true
+	})
 	return out
+}
+
+// first returns the first limit of the list by id, all with 0.
+func first(list []Summary, limit int) []Summary {
+	slices.SortFunc(list, func(a, b Summary) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	if limit > 0 && len(list) > limit {
+		list = list[:limit]
+	}
+	return list
 }
 
 // Figures are what an engine tells of itself.

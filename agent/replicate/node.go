@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/member"
 	"github.com/rondel-project/rondel/agent/ring"
@@ -56,7 +57,9 @@ type Node struct {
 	adds    []ring.Candidate
 	touched []*session.Entry
 	touchAt int64
-	syncing int // slots being filled
+	handed  []ring.Slot // given to other owners in this step
+	single  int         // slots with no copy but this one that wait to be filled: they go first
+	syncing int         // slots being filled
 
 	lease  lease
 	detach detach
@@ -67,6 +70,8 @@ type Node struct {
 	dropAt     int64
 	unsettled  []*session.Entry
 	offerAt    int64
+	forgetAt   ring.Slot
+	ttl        time.Duration // session.ttl at the start, which Params.Tombstone goes by
 	Stats      Stats
 }
 
@@ -82,6 +87,7 @@ type slot struct {
 	det     *detachedSlot
 	repair  int64  // when its copies are compared next
 	changes uint64 // counts writes, so that a comparison knows whether anything moved meanwhile
+	fillAt  int64  // when a learner may be filled, at the earliest
 	full    int64  // since when it has all the copies but one, for Params.NewHolder
 }
 
@@ -95,6 +101,7 @@ type peer struct {
 	refused     bool
 	reportedAt  int64
 	touch       *Touch
+	touchNext   []TouchItem // to be sent when touch has been acknowledged
 	touchAt     int64
 	touchSince  int64 // since when it has confirmed none
 	bulk        bulk
@@ -103,7 +110,7 @@ type peer struct {
 // NewNode returns a core that has no table yet.
 func NewNode(cfg Config) *Node {
 	return &Node{
-		cfg: cfg, p: cfg.Params, t: &ring.Table{}, keys: session.NewKeyring(nil),
+		cfg: cfg, p: cfg.Params, ttl: cfg.Defaults.TTL, t: &ring.Table{}, keys: session.NewKeyring(nil),
 		rng:   rand.New(rand.NewPCG(cfg.Seed, binary.LittleEndian.Uint64(cfg.Boot[:8]))),
 		store: session.NewTable(cfg.Params.Tombstone),
 		peers: map[number]*peer{}, calls: map[uint64]*call{}, seals: map[number][]SlotRe{},
@@ -127,7 +134,7 @@ func (n *Node) Sessions() *session.Table { return n.store }
 func (n *Node) begin(t Time, out *Out) {
 	n.out = out
 	if n.now.Mono != 0 && t.since(n.now.Mono) > n.p.Asleep {
-		n.fallAsleep()
+		n.fallAsleep(t.Mono)
 	}
 	n.now = t
 }
@@ -234,6 +241,7 @@ func (n *Node) adopt(tab *ring.Table) {
 			n.reviseAdding(h)
 		}
 	}
+	n.handTouches()
 	n.retryCalls()
 }
 
@@ -245,9 +253,12 @@ func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 	sl.act = nil
 	n.endDetachedSlot(h)
 	sl.changes++
-	n.reviseAdding(h)
-	n.reviseLag(h)
 	if fast {
+		n.reviseAdding(h)
+		n.reviseLag(h)
+		if len(s.InSync) < len(old.InSync) {
+			sl.full = n.now.Mono // its copies are one short from now on
+		}
 		sl.active = s.Re
 		for _, w := range n.writesOf(h) {
 			w.need = n.copies(h)
@@ -264,10 +275,12 @@ func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 	// Who was being filled may hold a write that ends here without a copy in
 	// sync: it is compared anew. What was announced of it was under the old Re.
 	n.endAdding(h)
+	n.reviseLag(h)
 	if was && !mine {
-		n.handTouches(h)
+		n.handed = append(n.handed, h)
 	}
 	if mine {
+		sl.fillAt = n.now.Mono + n.rng.Int64N(int64(2*n.p.Resend)) // not all owners at once (N10)
 		n.activate(h)
 	} else {
 		n.retryWaiting(h)
@@ -357,8 +370,25 @@ func (n *Node) Tick(t Time, out *Out) {
 	n.end()
 }
 
+// forgetOps lets the copies in one slot forget operations that need not be
+// remembered any more, so that idle sessions cost nothing for them anywhere.
+func (n *Node) forgetOps() {
+	n.forgetAt = (n.forgetAt + 1) % ring.Slots
+	n.store.Each(n.forgetAt, func(e *session.Entry) bool {
+		n.store.Forget(e, n.now.Mono)
+		return true
+	})
+}
+
 // tickSlots goes on with activations, fillings and comparisons.
 func (n *Node) tickSlots() {
+	n.forgetOps()
+	n.single = 0
+	for h := range ring.Slot(ring.Slots) {
+		if s := &n.t.Slots[h]; len(s.InSync) == 1 && len(s.Learners) > 0 && n.open(h) && n.slots[h].add == nil && n.slots[h].fillAt <= n.now.Mono {
+			n.single++
+		}
+	}
 	for h := range ring.Slot(ring.Slots) {
 		sl := &n.slots[h]
 		if sl.act != nil {

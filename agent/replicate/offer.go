@@ -23,22 +23,33 @@ func (n *Node) tickOffers() {
 		return
 	}
 	n.offerAt = n.now.Mono
-	keep := n.unsettled[:0]
-	for _, e := range n.unsettled {
+	unsettled := n.unsettled
+	n.unsettled = nil
+	budget, late := offersAtOnce, []*session.Entry(nil)
+	for i, e := range unsettled {
+		if budget == 0 {
+			n.unsettled = append(n.unsettled, unsettled[i:]...) // first the next time
+			break
+		}
 		h := e.Slot()
 		if !e.Unsettled || n.store.Get(h, e.Rec.ID) != e {
 			continue
 		}
-		keep = append(keep, e)
+		late = append(late, e)
 		switch s := &n.t.Slots[h]; {
 		case n.owns(h) && n.open(h):
 			n.settleOwn(h, e)
 		case s.Owner != 0 && s.Owner != n.self.Num:
+			budget--
 			n.post(n.holder(s.Owner), &Offer{SlotRe{h, s.Re}, n.storedUpdate(e)}, true)
 		}
 	}
-	n.unsettled = keep
+	n.unsettled = append(n.unsettled, late...)
 }
+
+// offersAtOnce bounds what is offered in one round, so that a healed partition
+// does not bury its owners in merges.
+const offersAtOnce = 256
 
 // settleOwn makes sure that every copy has the owner's record.
 func (n *Node) settleOwn(h ring.Slot, e *session.Entry) {
@@ -84,6 +95,9 @@ func (n *Node) takeOffer(h ring.Slot, from ring.Holder, u *session.Update) {
 // record, or nil where rec has all of it. Equal contents under a higher version
 // are merged too: the new version is above both, so that all copies take it.
 func (n *Node) mergeChange(h ring.Slot, rec *session.Record, u *session.Update) *session.Change {
+	if over := u.Left <= 1 && u.Full.TTL > 0 || u.Full.MaxAge > 0 && u.Age >= u.Full.MaxAge; rec == nil && over && !u.Full.Dead {
+		return nil // it has ended where nobody could write its tombstone
+	}
 	m, conflicts := session.Merge(rec, u.Full)
 	if rec != nil && session.SameContent(m, rec) && u.Full.Version().Compare(rec.Version()) <= 0 {
 		return nil

@@ -97,10 +97,6 @@ func (n *Node) compare(h ring.Slot) {
 	if len(sl.writes) > 0 || len(sl.lag) > 0 || n.isDetached() {
 		return
 	}
-	n.store.Each(h, func(e *session.Entry) bool {
-		n.store.Forget(e, n.now.Mono)
-		return true
-	})
 	for _, x := range n.t.Slots[h].InSync {
 		if x != n.self {
 			n.post(x, &Compare{SlotRe{h, n.t.Slots[h].Re}, ForRepair, sl.changes, n.store.BucketSums(h)}, true)

@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/ring"
@@ -12,6 +13,10 @@ import (
 func (n *Node) serve(h ring.Slot, o *op) {
 	switch {
 	case n.owns(h):
+		if !n.open(h) && n.isDetached() {
+			n.serveDetached(h, o) // those that it would have to ask may be gone for good
+			return
+		}
 		if !n.open(h) {
 			n.wait(h, o)
 			return
@@ -59,6 +64,10 @@ func (n *Node) perform(h ring.Slot, o *op) {
 				return
 			}
 		}
+		if !w.done && len(w.after) >= n.p.MaxWaiting {
+			n.finish(o, unavailable("overloaded", "too many requests wait for this session to end; try again"))
+			return
+		}
 		if !w.done {
 			w.after = append(w.after, o)
 			return
@@ -84,10 +93,16 @@ func (n *Node) read(h ring.Slot, e *session.Entry, req *session.Request) *sessio
 		return unknownSession()
 	}
 	r := &session.Response{Status: session.OK, ID: e.Rec.ID, Version: e.Rec.Version(), Owner: n.self.Num, Stale: n.wakeup.alone}
+	if req.Kind == session.Touch && len(req.IfMatch) > 0 && !slices.Contains(req.IfMatch, r.Version) {
+		f := session.Fail(session.VersionDiffs, "version_mismatch", "the session has changed since the version in If-Match; read it again")
+		f.ID, f.Version = r.ID, r.Version
+		return f
+	}
 	if req.Touch || req.Kind == session.Touch {
 		n.touch(e)
-		if req.Kind == session.Touch && req.TTL > 0 {
-			n.store.Extend(e, e.Deadline+int64(req.TTL)) // the asker tells of later uses only so often
+		if req.Kind == session.Touch && req.TTL > 0 && e.Rec.TTL > 0 {
+			// The asker tells of later uses only so often.
+			n.store.Extend(e, n.now.Mono+int64(e.Rec.TTL+req.TTL))
 		}
 	}
 	switch req.Kind {

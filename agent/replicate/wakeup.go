@@ -28,9 +28,9 @@ func (n *Node) heardPeer() {
 
 // fallAsleep notes that this process has not run for a while: messages that
 // waited in its buffers prove nothing about the present.
-func (n *Node) fallAsleep() {
+func (n *Node) fallAsleep(woken int64) {
 	if n.hasPeers() {
-		n.wakeup.dozing, n.wakeup.asleepAt = true, n.now.Mono
+		n.wakeup.dozing, n.wakeup.asleepAt = true, woken
 		n.wakeup.nonce = 0
 	}
 }

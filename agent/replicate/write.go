@@ -61,7 +61,7 @@ func (n *Node) shares(w *write, o *op) bool {
 	if o.req == nil || o.req.Op == (session.OpID{}) {
 		return false
 	}
-	if w.op != nil && w.op.req != nil && sameOp(w.op.req, o.req) {
+	if w.op != nil && w.op.req != nil && sameOp(w.op.req, o.req) && len(w.sharers) < n.p.MaxWaiting {
 		w.sharers = append(w.sharers, o)
 		return true
 	}
@@ -87,7 +87,7 @@ func (n *Node) startNext(h ring.Slot, queue, after []*op) {
 			}
 			continue
 		}
-		if o.deadline <= n.now.Mono && o.merge == nil {
+		if o.merge == nil && (o.deadline <= n.now.Mono || !n.mayWrite()) {
 			n.finish(o, retry())
 			continue
 		}
@@ -123,6 +123,7 @@ func (n *Node) start(h ring.Slot, o *op) *write {
 		if c == nil {
 			if resp.Status == session.OK && resp.Replay {
 				resp.Replicas = n.holders(h, id)
+				n.times(e, resp)
 			}
 			n.finish(o, resp)
 			return nil
@@ -174,8 +175,8 @@ func (n *Node) env(h ring.Slot, rec *session.Record, req *session.Request) sessi
 	if rec == nil {
 		if parts, err := n.keys.Parse(string(req.ID)); err == nil {
 			age := time.Duration(n.now.Wall-parts.Issued.UnixMilli()) * time.Millisecond
-			env.MayCreate = age <= d.TTL+clockSlack && age >= -clockSlack
-			if n.isDetached() && !n.owns(h) {
+			env.MayCreate = age <= min(d.TTL, n.ttl)+clockSlack && age >= -clockSlack
+			if n.isDetached() && (!n.owns(h) || !n.open(h)) {
 				env.MayCreate = parts.Issued.UnixMilli() >= n.detach.sinceWall-1000
 			}
 		}
@@ -191,7 +192,7 @@ func (n *Node) launch(h ring.Slot, o *op, e *session.Entry, c *session.Change, r
 	n.Stats.Writes++
 	w := &write{
 		seq: n.seq, slot: h, id: c.Next.ID, op: o, resp: resp, next: c.Next, twin: c.Twin,
-		began: n.now.Mono, need: n.copies(h), detached: !n.owns(h),
+		began: n.now.Mono, need: n.copies(h), detached: !n.owns(h) || !n.open(h),
 	}
 	w.updates = append(w.updates, n.update(e, c))
 	if c.Twin != nil {
@@ -317,8 +318,14 @@ func (n *Node) commit(w *write) {
 	} else if w.op != nil && w.op.merge != nil {
 		age = w.op.merge.Age
 	}
-	e := n.store.Put(w.slot, w.next, n.now.Mono, age, n.idle(w.next))
-	e.Used = n.now.Mono
+	left := n.idle(w.next)
+	if w.op != nil && w.op.merge != nil && !w.next.Dead {
+		left = w.op.merge.Left // a merge is no use
+	}
+	e := n.store.Put(w.slot, w.next, n.now.Mono, age, left)
+	if w.op == nil || w.op.merge == nil {
+		e.Used = n.now.Mono
+	}
 	unsettled := n.passedOver(w) || w.detached
 	if unsettled {
 		n.markUnsettled(e)
@@ -410,7 +417,7 @@ func (n *Node) onReplicate(from ring.Holder, m *Replicate) {
 		return
 	}
 	for _, u := range m.Updates {
-		if !n.storeUpdate(m.Slot, u) {
+		if !n.storeUpdate(m.Slot, u, fromOwner) {
 			ack.NeedFull = true
 			break
 		}
@@ -420,7 +427,7 @@ func (n *Node) onReplicate(from ring.Holder, m *Replicate) {
 
 // storeUpdate brings this copy to the update's version, or beyond; false where
 // it lacks the base (W4).
-func (n *Node) storeUpdate(h ring.Slot, u *session.Update) bool {
+func (n *Node) storeUpdate(h ring.Slot, u *session.Update, fromOwner bool) bool {
 	e := n.store.Get(h, u.ID)
 	var rec *session.Record
 	if e != nil {
@@ -431,12 +438,14 @@ func (n *Node) storeUpdate(h ring.Slot, u *session.Update) bool {
 	}
 	next, err := u.ApplyTo(rec, !n.refuse, n.now.Mono)
 	if err != nil {
-		return rec != nil && rec.Version() == u.Version()
+		// In serve mode two members may have made the same version: the whole
+		// record tells.
+		return n.refuse && rec != nil && rec.Version() == u.Version()
 	}
 	if !n.refuse {
 		n.see(next.Attrs)
 		if rec != nil && u.Full != nil {
-			return n.storeMerged(h, e, u)
+			return n.storeMerged(h, e, u, fromOwner)
 		}
 	}
 	n.slots[h].changes++
@@ -447,13 +456,13 @@ func (n *Node) storeUpdate(h ring.Slot, u *session.Update) bool {
 // storeMerged joins a whole record with the one held, so that what another
 // member wrote at the same time is not lost (S3). What the sender lacks is
 // offered to the owner.
-func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update) bool {
+func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update, fromOwner bool) bool {
 	newer := u.Full.Version().Compare(e.Rec.Version())
 	if newer == 0 && u.Full.Sum() == e.Rec.Sum() {
 		return true
 	}
 	n.slots[h].changes++
-	if newer > 0 && !e.Unsettled && !e.Rec.Dead {
+	if newer > 0 && fromOwner && u.Full.Gen.Detach == 0 && !e.Unsettled && !e.Rec.Dead {
 		n.store.Put(h, u.Full, n.now.Mono, u.Age, u.Left)
 		return true
 	}
@@ -466,7 +475,11 @@ func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update) boo
 	}
 	n.Stats.MergeConflicts += uint64(conflicts)
 	known := session.SameContent(merged, u.Full)
-	e = n.store.Put(h, merged, n.now.Mono, u.Age, u.Left)
+	left := u.Left
+	if merged.Dead && !u.Full.Dead {
+		left = max(time.Duration(e.Deadline-n.now.Mono), 1) // of the tombstone
+	}
+	e = n.store.Put(h, merged, n.now.Mono, u.Age, left)
 	if !known {
 		n.markUnsettled(e)
 	}
@@ -543,7 +556,7 @@ func (n *Node) tickWrites() {
 // member has it, or at once where a detached member is alone; the others get it
 // as soon as they can be reached (S1).
 func (n *Node) degrade(w *write) {
-	if w.op != nil && w.op.req != nil && w.op.req.Acks > 0 && !w.op.answered {
+	if w.op != nil && w.op.req != nil && w.op.req.Acks > 0 && !w.op.answered && w.op.deadline > n.now.Mono {
 		return
 	}
 	acked := w.acked(&n.t.Slots[w.slot])

@@ -72,6 +72,9 @@ func Apply(rec *Record, req *Request, env Env) (*Change, *Response) {
 		c.Full = true
 	}
 	next.with(set, env.KeepDead)
+	if env.KeepDead && next.dropManyDead() {
+		c.Full = true
+	}
 	if next.size > env.MaxSize && req.Kind != Delete && req.Kind != Rotate {
 		return nil, tooLarge(next, env.MaxSize)
 	}
@@ -128,6 +131,10 @@ func replay(rec *Record, op *Op, req *Request) *Response {
 	}
 	r := &Response{Status: OK, ID: rec.ID, Version: Version{rec.Gen, op.Ver}, Replay: true}
 	switch req.Kind {
+	case Create:
+		if !rec.Dead {
+			r.Record = rec
+		}
 	case Rotate:
 		r.NewID = ID(op.Value)
 	case Append:
@@ -216,4 +223,27 @@ func (r *Record) dropOldDead(env Env) bool {
 		return true
 	}
 	return false
+}
+
+// maxDead bounds the removals that a record remembers for a merge. An
+// application that sets and removes ever new names would else grow it without
+// end.
+const maxDead = 128
+
+// dropManyDead forgets the oldest half of the removals when there are too many.
+func (r *Record) dropManyDead() bool {
+	var stamps []Stamp
+	for i := range r.Attrs {
+		if r.Attrs[i].Dead {
+			stamps = append(stamps, r.Attrs[i].Stamp)
+		}
+	}
+	if len(stamps) <= maxDead {
+		return false
+	}
+	slices.SortFunc(stamps, Stamp.Compare)
+	limit := stamps[len(stamps)-maxDead/2]
+	r.Attrs = slices.DeleteFunc(r.Attrs, func(a Attr) bool { return a.Dead && a.Stamp.Compare(limit) < 0 })
+	r.seal()
+	return true
 }

@@ -25,7 +25,8 @@ type Entry struct {
 	Unsettled bool  // acknowledged without an owner or without all copies: to be offered to the owner
 
 	slot       ring.Slot
-	older, yng *Entry // the slot's list by last use
+	older, yng *Entry // the slot's list by last use, of living ones or of tombstones
+	tomb       bool   // which of the two it is in
 	wake       int64  // when the expiry heap looks at it, at the latest
 	gone       bool
 }
@@ -50,9 +51,12 @@ type shelf struct {
 	byID    map[ID]*Entry
 	buckets [Buckets]uint64
 	live    int
-	oldest  *Entry
-	newest  *Entry
+	living  uses
+	tombs   uses // apart, so that whoever looks for old sessions need not pass them
 }
+
+// uses is a list of entries by last use.
+type uses struct{ oldest, newest *Entry }
 
 // Table is the sessions that one member holds in memory, by slot, with what is
 // needed to compare copies, to find the least recently used and to find those
@@ -87,21 +91,30 @@ func (t *Table) Put(h ring.Slot, rec *Record, now int64, age, left time.Duration
 		e = &Entry{slot: h, Born: now - int64(age), Used: now}
 		s.byID[rec.ID] = e
 		t.total++
+		if left > 0 || rec.Dead {
+			e.Deadline = now + int64(left)
+		}
 	} else {
 		s.count(t, e.Rec, -1)
 		s.unlink(e)
+		e.Born = min(e.Born, now-int64(age))
+		switch at := now + int64(left); {
+		case left <= 0:
+		case rec.Dead || e.Rec.Dead:
+			e.Deadline = at
+		default:
+			// A use that the writer has not heard of may have moved it further.
+			e.Deadline = max(e.Deadline, at)
+		}
 	}
 	e.Rec = rec
 	s.count(t, rec, +1)
 	s.link(e)
 	switch {
+	case rec.Dead && left <= 0:
+		e.Deadline = now + int64(t.tomb)
 	case rec.Dead:
-		if e.Deadline = now + int64(t.tomb); left > 0 {
-			e.Deadline = now + int64(left)
-		}
-	case left > 0:
-		e.Deadline = now + int64(left)
-	case rec.TTL == 0:
+	case rec.TTL == 0 && left <= 0:
 		e.Deadline = 0
 	case e.Deadline == 0:
 		e.Deadline = now + int64(rec.TTL)
@@ -176,13 +189,11 @@ func (t *Table) sweep() {
 
 // Clear forgets all sessions of a slot.
 func (t *Table) Clear(h ring.Slot) {
-	s := &t.slots[h]
-	for e := s.oldest; e != nil; {
-		next := e.yng
+	t.Each(h, func(e *Entry) bool {
 		t.Remove(e)
-		e = next
-	}
-	s.byID = nil
+		return true
+	})
+	t.slots[h].byID = nil
 }
 
 // Live returns how many living sessions the slot holds.
@@ -213,10 +224,23 @@ func (t *Table) BucketSums(h ring.Slot) [Buckets]uint64 { return t.slots[h].buck
 // Bucket returns the bucket that id is in.
 func Bucket(id ID) int { return int(xxhash.Sum64String(string(id)) % Buckets) }
 
-// Each calls f for every record of the slot, least recently used first, until
-// f returns false. f may remove the entry that it was given.
+// Each calls f for every record of the slot, tombstones first, then living ones,
+// each least recently used first, until f returns false. f may remove the entry that it was given.
 func (t *Table) Each(h ring.Slot, f func(*Entry) bool) {
-	for e := t.slots[h].oldest; e != nil; {
+	for _, first := range [...]*Entry{t.slots[h].tombs.oldest, t.slots[h].living.oldest} {
+		for e := first; e != nil; {
+			next := e.yng
+			if !f(e) {
+				return
+			}
+			e = next
+		}
+	}
+}
+
+// EachLiving is Each for living sessions alone.
+func (t *Table) EachLiving(h ring.Slot, f func(*Entry) bool) {
+	for e := t.slots[h].living.oldest; e != nil; {
 		next := e.yng
 		if !f(e) {
 			return
@@ -226,17 +250,10 @@ func (t *Table) Each(h ring.Slot, f func(*Entry) bool) {
 }
 
 // Oldest returns the least recently used living session of the slot, or nil.
-func (t *Table) Oldest(h ring.Slot) *Entry {
-	for e := t.slots[h].oldest; e != nil; e = e.yng {
-		if !e.Rec.Dead {
-			return e
-		}
-	}
-	return nil
-}
+func (t *Table) Oldest(h ring.Slot) *Entry { return t.slots[h].living.oldest }
 
-// Newest returns the most recently used record of the slot, or nil.
-func (t *Table) Newest(h ring.Slot) *Entry { return t.slots[h].newest }
+// Newest returns the most recently used living session of the slot, or nil.
+func (t *Table) Newest(h ring.Slot) *Entry { return t.slots[h].living.newest }
 
 func (s *shelf) count(t *Table, r *Record, by int) {
 	if by > 0 {
@@ -251,26 +268,36 @@ func (s *shelf) count(t *Table, r *Record, by int) {
 	t.bytes += int64(by * r.size)
 }
 
-func (s *shelf) link(e *Entry) {
-	e.older, e.yng = s.newest, nil
-	if s.newest != nil {
-		s.newest.yng = e
-	} else {
-		s.oldest = e
+func (s *shelf) list(tomb bool) *uses {
+	if tomb {
+		return &s.tombs
 	}
-	s.newest = e
+	return &s.living
+}
+
+func (s *shelf) link(e *Entry) {
+	e.tomb = e.Rec.Dead
+	l := s.list(e.tomb)
+	e.older, e.yng = l.newest, nil
+	if l.newest != nil {
+		l.newest.yng = e
+	} else {
+		l.oldest = e
+	}
+	l.newest = e
 }
 
 func (s *shelf) unlink(e *Entry) {
+	l := s.list(e.tomb)
 	if e.older != nil {
 		e.older.yng = e.yng
 	} else {
-		s.oldest = e.yng
+		l.oldest = e.yng
 	}
 	if e.yng != nil {
 		e.yng.older = e.older
 	} else {
-		s.newest = e.older
+		l.newest = e.older
 	}
 	e.older, e.yng = nil, nil
 }

@@ -2,11 +2,13 @@ package agent_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/agenttest"
+	"github.com/rondel-project/rondel/api"
 )
 
 // sides splits five members into three with the quorum of the voters, and two
@@ -87,8 +89,13 @@ func TestPartition_serveMerges(t *testing.T) {
 				three, two := sides(c, leaderCutOff)
 				watches := manySessions(t, c, 25)
 				c.Cut(two...)
-				time.Sleep(8 * time.Second)
+				time.Sleep(4 * time.Second)
 				here, there := c.Member(three[1]), c.Member(two[0])
+				t.Logf("the other side is down after 4s and %v", c.Await("the majority has the other side down", 30*time.Second, func() bool {
+					return !slices.ContainsFunc(here.Ring().Members, func(m api.RingMember) bool {
+						return m.State == "up" && slices.Contains(two, m.Name)
+					})
+				}))
 				var lost []string
 				defer func() { t.Log(strings.Join(lost, "\n")) }()
 				onHere, onThere := map[string]bool{}, map[string]bool{}

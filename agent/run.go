@@ -17,10 +17,12 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	net := newStage(ctx, a.fail)   // how members reach each other
 	base := newStage(ctx, a.fail)  // what others need of this member
 	work := newStage(ctx, a.fail)  // what this member does
+	api := newStage(ctx, a.fail)   // what applications beside it ask
 	front := newStage(ctx, a.fail) // what users reach
 	defer net.stop()
 	defer base.stop()
 	defer work.stop()
+	defer api.stop()
 	defer front.stop()
 
 	net.run("agent-to-agent transport", a.transport.Run)
@@ -48,7 +50,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if a.doors != nil {
 		work.run("instances", a.feedInstances)
 		front.run("proxy", a.serveProxy)
-		front.run("HTTP API", func(ctx context.Context) error { return a.doors.api.Run(ctx, a.doors.apiPorts...) })
+		api.run("HTTP API", func(ctx context.Context) error { return a.doors.api.Run(ctx, a.doors.apiPorts...) })
 	}
 
 	select {
@@ -58,6 +60,10 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		return ctx.Err()
 	case <-a.ending:
 	}
+	// Other agents send nothing more to the instances here, which are about to
+	// lose their agent; then this agent's own requests end, then its slots go.
+	// The API stays to the last, since applications still work on those requests.
+	a.services.withdraw()
 	front.stop()
 	a.handOver(ctx)
 	return nil

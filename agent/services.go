@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -27,11 +28,15 @@ type services struct {
 	checks  *check.Runner
 	load    *load.Sampler
 	gossip  *gossip.Gossip // set before anything is published
+
+	mu        sync.Mutex // guards the rest
+	told      map[string][]byte
+	withdrawn bool // nothing about instances is told any more
 }
 
 func (a *Agent) buildServices(cfg config.Runtime, log hclog.Logger) (err error) {
 	s := &services{
-		log: log.Named("services"), self: a.id.id, catalog: catalog.New(),
+		log: log.Named("services"), self: a.id.id, catalog: catalog.New(), told: map[string][]byte{},
 		address: func() string { return a.gossip.Self().Addr.String() },
 	}
 	a.services = s
@@ -62,14 +67,45 @@ func (a *Agent) buildServices(cfg config.Runtime, log hclog.Logger) (err error) 
 // SetLocal implements catalog.Publisher: the other members' way to know, and
 // this agent's own.
 func (s *services) SetLocal(key string, value []byte) {
-	s.gossip.SetLocal(key, value)
+	s.mu.Lock()
+	s.told[key] = value
+	if !s.withdrawn || key == catalog.MemberKey {
+		s.gossip.SetLocal(key, value)
+	}
+	s.mu.Unlock()
 	s.onRecord(s.self, key, value)
 }
 
 // DeleteLocal implements catalog.Publisher.
 func (s *services) DeleteLocal(key string) {
+	s.mu.Lock()
+	delete(s.told, key)
 	s.gossip.DeleteLocal(key)
+	s.mu.Unlock()
 	s.onRecord(s.self, key, nil)
+}
+
+// withdraw makes the other members forget the instances here, as before their
+// agent ends.
+func (s *services) withdraw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.withdrawn = true
+	for key := range s.told {
+		if key != catalog.MemberKey {
+			s.gossip.DeleteLocal(key)
+		}
+	}
+}
+
+// restore takes withdraw back.
+func (s *services) restore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.withdrawn = false
+	for key, value := range s.told {
+		s.gossip.SetLocal(key, value)
+	}
 }
 
 func (s *services) onRecord(id member.ID, key string, value []byte) {

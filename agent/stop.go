@@ -141,11 +141,13 @@ func (a *Agent) Leave(ctx context.Context, force bool) error {
 	defer cancel()
 	a.leaving.Store(true)
 	a.log.Info("leaving the cluster", "force", force)
+	a.services.withdraw()
 	a.gossip.UpdateMeta(func(m *member.Meta) { m.Leaving = true })
 	if !a.alone() {
 		a.stepDown(ctx)
 		if err := a.askToStop(ctx, true); err != nil && !force {
 			a.leaving.Store(false)
+			a.services.restore()
 			a.gossip.UpdateMeta(func(m *member.Meta) { m.Leaving = false })
 			return as(httpapi.ErrUnavailable, fmt.Errorf("not everything could be handed over, this member stays: %w", err))
 		}

@@ -29,7 +29,6 @@ func defaultProxy() *ProxyFile {
 }
 
 func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
-	c.absent("proxy.https", *f.HTTPS, "TLS at the proxy")
 	p := Proxy{
 		HTTP:     c.listener("proxy.http", *f.HTTP, bind),
 		HTTPS:    c.listener("proxy.https", *f.HTTPS, bind),

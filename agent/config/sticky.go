@@ -59,7 +59,6 @@ func (f *StickyFile) runtime(c *checker, at string) Sticky {
 	if *f.Learn != "" && *f.Learn == *f.Cookie {
 		c.fail(at+".learn", *f.Learn, "must differ from cookie, which is rondel's own")
 	}
-	c.absent(at+".learn", *f.Learn, "learning an application's own cookie")
 	c.oneOf(at+".follow", *f.Follow, "owner", "instance")
 	c.oneOf(at+".secure", *f.Secure, string(SecureAuto), string(SecureOn), string(SecureOff))
 	if !strings.HasPrefix(*f.Path, "/") || strings.ContainsFunc(*f.Path, func(r rune) bool { return r < ' ' || r == ';' || r > '~' }) {

@@ -229,8 +229,6 @@ func TestLoad_whatThisVersionLacksIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`redis { address = ":8703" }`:                               ":1: redis.address",
-		`proxy { https = ":8443" }`:                                 ":1: proxy.https",
-		"route \"a\" {\n sticky {\n  learn = \"JSESSIONID\"\n }\n}": ":3: route.a.sticky.learn",
 		"route \"a\" {\n mode = \"redirect\"\n}":                    ":2: route.a.mode",
 		"session {\n backend = \"sql\"\n}":                          ":2: session.backend",
 		"session {\n durability = \"disk\"\n}":                      ":2: session.durability",

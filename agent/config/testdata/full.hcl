@@ -73,7 +73,7 @@ route "shop" {
   sticky {
     cookie    = "__Host-lb"
     follow    = "instance"
-    learn     = ""
+    learn     = "JSESSIONID"
     same_site = "None"
     secure    = "on"
     http_only = false

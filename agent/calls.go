@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/consensus"
 	"github.com/rondel-project/rondel/agent/leader"
@@ -23,6 +24,9 @@ const (
 	callList
 	callIndex
 )
+
+// opinionWait is how long a member tries to reach another for the leader.
+const opinionWait = 400 * time.Millisecond
 
 // calls is the control plane between agents: questions with an answer.
 type calls struct {
@@ -47,6 +51,9 @@ func (c *calls) handle(raft *consensus.Node, bootstrap *consensus.Bootstrap, eng
 		if err := json.Unmarshal(body, &t); err != nil || len(t.Boot) != len(member.Boot{}) {
 			return nil, &wire.CodedError{Code: "malformed", Message: "not a probe's target"}
 		}
+		// The answer has to be back before the asker's patience is over.
+		ctx, cancel := context.WithTimeout(ctx, opinionWait)
+		defer cancel()
 		return []byte{byte(c.reach(ctx, t.Addr, member.Boot(t.Boot)))}, nil
 	})
 	c.transport.HandleCall(callBootstrap, func(context.Context, wire.Hello, []byte) ([]byte, error) {

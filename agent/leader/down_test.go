@@ -138,15 +138,17 @@ func TestCore_suspectGetsNoMoreGrants(t *testing.T) {
 
 func TestCore_downsAreRateLimited(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, 5)
-	s.cut(4)
-	s.cut(5)
-	s.peer(4).Status = member.Failed
-	s.gossip(5, member.Failed)
-	s.until(2*time.Second, "the first", s.down(4))
-	s.run(3 * time.Second)
-	if s.state(5) == ring.Down {
-		t.Error("two at once")
+	s := newStage(t, 7)
+	for _, i := range []int{5, 6, 7} {
+		s.cut(i)
+		s.peer(i).Status = member.Failed
 	}
-	s.until(4*time.Second, "the second", s.down(5))
+	s.gossip(7, member.Failed)
+	s.until(2*time.Second, "the first", s.down(5))
+	s.until(2*time.Second, "the second", s.down(6))
+	s.run(3 * time.Second)
+	if s.state(7) == ring.Down {
+		t.Error("three at once")
+	}
+	s.until(4*time.Second, "the third", s.down(7))
 }

@@ -193,7 +193,8 @@ func (c *Core) opinion(now time.Duration, ev Opinion) {
 }
 
 // mayMark reports whether the rate limit lets one more member be marked down:
-// a leader that sees many die at once more likely is the one in trouble.
+// a leader that sees many die at once more likely is the one in trouble. Two are
+// allowed in a small cluster too, since two machines share a switch.
 func (c *Core) mayMark(now time.Duration) bool {
 	kept := c.downs[:0]
 	for _, at := range c.downs {
@@ -202,7 +203,7 @@ func (c *Core) mayMark(now time.Duration) bool {
 		}
 	}
 	c.downs = kept
-	return len(kept) < max(1, len(c.table.Members)/10)
+	return len(kept) < max(2, len(c.table.Members)/10)
 }
 
 // verdict is a member to be marked down, and why.

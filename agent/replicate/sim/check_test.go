@@ -301,7 +301,9 @@ func (c *checker) finalFamily(f *family) {
 	ended := map[int]bool{}
 	for _, x := range f.ops {
 		wrote[x.in.set.a], wrote[x.in.set.b] = true, true
-		if x.state == done && x.out.found && (x.in.kind == del || x.in.kind == rotate) {
+		// In serve mode one member may have answered alone, and be lost with it.
+		full := c.w.refuse || x.copies > 0 && x.replicas >= x.copies
+		if full && x.state == done && x.out.found && (x.in.kind == del || x.in.kind == rotate) {
 			ended[x.in.id] = true
 		}
 	}

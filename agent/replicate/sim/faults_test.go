@@ -153,7 +153,7 @@ func (h *host) stop(away int64) {
 		if !h.up || h.boot != boot {
 			return
 		}
-		owns := false
+		owns := h.core.Sessions().Unsettled() > 0
 		t := h.core.Table()
 		for s := range t.Slots {
 			if t.Slots[s].Owner == h.core.Self().Num {

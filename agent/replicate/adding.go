@@ -82,8 +82,7 @@ func (n *Node) tickAdding(h ring.Slot) {
 	sl := &n.slots[h]
 	s := &n.t.Slots[h]
 	if sl.add == nil {
-		if len(s.Learners) == 0 || n.syncing >= n.p.SyncSlots || sl.fillAt > n.now.Mono || !n.mayFill(h) ||
-			n.peer(s.Learners[0].Num).badUntil > n.now.Mono {
+		if n.syncing >= n.p.SyncSlots || !n.fillable(h) || !n.mayFill(h) {
 			return
 		}
 		n.syncing++
@@ -115,6 +114,12 @@ func (n *Node) tickAdding(h ring.Slot) {
 		n.fill(h)
 		n.sendUses(h)
 	}
+}
+
+// fillable reports whether the slot has a learner that can be filled now.
+func (n *Node) fillable(h ring.Slot) bool {
+	s := &n.t.Slots[h]
+	return len(s.Learners) > 0 && n.slots[h].fillAt <= n.now.Mono && n.peer(s.Learners[0].Num).badUntil <= n.now.Mono
 }
 
 // silent reports whether a learner that does not count yet owes an answer for

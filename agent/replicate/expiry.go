@@ -38,6 +38,7 @@ func (n *Node) tickTouches() {
 		}
 		if p.touch != nil && n.now.since(p.touchAt) >= n.p.Resend {
 			p.touchAt = n.now.Mono
+			p.touch = &Touch{p.touch.Seq, n.remaining(p.touch.Items)}
 			n.post(n.holder(num), p.touch, true)
 		}
 		if p.touch != nil && n.now.since(p.touchSince) > n.p.Degrade {
@@ -91,6 +92,18 @@ func (n *Node) sendTouches(num number, items []TouchItem) {
 	n.post(n.holder(num), p.touch, true)
 }
 
+// remaining returns the uses with the time that is left now: what is told late
+// must not count from when it is heard.
+func (n *Node) remaining(items []TouchItem) []TouchItem {
+	out := make([]TouchItem, 0, len(items))
+	for _, x := range items {
+		if e := n.store.Get(x.Slot, x.ID); e != nil && !e.Rec.Dead && e.Deadline != 0 {
+			out = append(out, TouchItem{x.Slot, x.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)})
+		}
+	}
+	return out
+}
+
 // handTouches tells the new owners of slots of the uses that they have not
 // heard of, so that a planned move keeps deadlines exact (E3).
 func (n *Node) handTouches() {
@@ -137,7 +150,7 @@ func (n *Node) onTouchAck(from ring.Holder, m *TouchAck) {
 		p.touch = nil
 		if next := p.touchNext; len(next) > 0 {
 			p.touchNext = nil
-			n.sendTouches(from.Num, next)
+			n.sendTouches(from.Num, n.remaining(next))
 		}
 		if n.syncing > 0 {
 			n.usesConfirmed(from.Num)

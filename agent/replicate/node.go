@@ -385,7 +385,7 @@ func (n *Node) tickSlots() {
 	n.forgetOps()
 	n.single = 0
 	for h := range ring.Slot(ring.Slots) {
-		if s := &n.t.Slots[h]; len(s.InSync) == 1 && len(s.Learners) > 0 && n.open(h) && n.slots[h].add == nil && n.slots[h].fillAt <= n.now.Mono {
+		if len(n.t.Slots[h].InSync) == 1 && n.open(h) && n.slots[h].add == nil && n.fillable(h) {
 			n.single++
 		}
 	}

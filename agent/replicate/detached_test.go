@@ -1,0 +1,215 @@
+package replicate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+func TestNode_writesOfADetachedMemberSurviveTheNextOwner(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0, attr("a", `0`))
+	c.dead[1] = true
+	c.detach(2, 2, 3)
+	c.detach(3, 2, 3)
+	c.lose = func(e envelope) bool { // the copy stores what its writer does not know it has
+		_, ok := e.msg.(*Ack)
+		return ok
+	}
+	c.start(2, set(id, "w", "1"))
+	c.run(0)
+	c.lose = nil
+	c.lead[2], c.lead[3] = true, true
+	c.fail(1)
+	c.run(time.Second)
+	c.wantOK(c.do(3, set(id, "w2", "2")))
+	for _, num := range []number{2, 3} {
+		if c.value(num, 0, id, "w2") != "2" {
+			t.Errorf("member %d holds %+v", num, c.record(num, 0, id))
+		}
+	}
+	c.fail(c.table.Slots[0].Owner)
+	c.run(time.Second)
+	r := c.wantOK(c.do(c.table.Slots[0].Owner, &session.Request{Kind: session.Get, ID: id}))
+	if r.Record.Attr("w2") == nil || r.Record.Attr("a") == nil {
+		t.Errorf("an answered write is gone with its owner: %+v", r.Record)
+	}
+}
+
+func TestNode_ownerThatCannotOpenServesDetached(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0)
+	c.dead[3] = true // and with it whoever led
+	c.fail(1)
+	c.detach(2, 2)
+	if c.nodes[2].open(0) {
+		t.Fatal("open without the other copy's seal")
+	}
+	c.wantOK(c.do(2, &session.Request{Kind: session.Get, ID: id}))
+}
+
+func TestNode_mergeKeepsWhatOnlyOneSideHas(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0)
+	c.cut[[2]number{1, 2}] = true
+	if r := c.wantOK(c.do(1, set(id, "acked", "1"))); len(r.Replicas) != 1 || r.Replicas[0] != 3 {
+		t.Fatalf("replicas %v", r.Replicas)
+	}
+	c.dead[1] = true
+	c.detach(2, 2) // gossip does not show it member 3 yet
+	c.detach(3, 2, 3)
+	c.wantOK(c.do(2, set(id, "b", "1")))
+	c.alive(2, 2, 3)
+	c.wantOK(c.do(2, set(id, "b", "2")))
+	c.run(0)
+	if c.value(3, 0, id, "acked") != "1" || c.value(3, 0, id, "b") != "2" {
+		t.Errorf("member 3 holds %+v", c.record(3, 0, id))
+	}
+	if c.value(2, 0, id, "acked") != "1" {
+		t.Errorf("member 2 serves it without asking who has come: %+v", c.record(2, 0, id))
+	}
+}
+
+func TestNode_copyDoesNotAdoptARecordOfADetachedMemberWhole(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0)
+	mine := made(t, id, session.Gen{Re: 1}, "mine")
+	other := made(t, id, session.Gen{Re: 1, Detach: 1, Num: 2}, "other")
+	other = other.Restamp(session.Version{Gen: other.Gen, Ver: 9})
+	other.Attrs[0].Name = "b"
+	n := c.nodes[3]
+	n.store.Put(0, mine, c.now.Mono, 0, time.Hour)
+	c.step(3, func(n *Node, out *Out) {
+		n.Receive(c.now, c.holder(2), c.table.Epoch, &Replicate{SlotRe{0, 1}, []*session.Update{{ID: id, Full: other, Left: time.Hour}}}, out)
+	})
+	if c.value(3, 0, id, "a") != "mine" || c.value(3, 0, id, "b") != "other" {
+		t.Errorf("holds %+v", c.record(3, 0, id))
+	}
+}
+
+func TestNode_endedSessionIsNotBroughtBackByAnOffer(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.mint(0)
+	ch, _ := session.Apply(nil, &session.Request{Kind: session.Create, ID: id, TTL: time.Minute},
+		session.Env{MaxSize: 1 << 20, Gen: session.Gen{Re: 1, Detach: 1, Num: 3}})
+	c.between(true, []number{3}, []number{1, 2})
+	c.detach(3, 3)
+	c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, ch.Next, c.now.Mono, 0, time.Minute))
+	c.run(3 * time.Minute)
+	c.between(false, []number{3}, []number{1, 2})
+	c.lead[3] = true
+	c.run(3 * time.Second)
+	if r := c.do(1, &session.Request{Kind: session.Get, ID: id}); r.Status != session.NotFound {
+		t.Errorf("two minutes after its end: status %d, left %v", r.Status, r.Left)
+	}
+	if n := c.nodes[3].Sessions().Unsettled(); n != 0 {
+		t.Errorf("%d records are still offered", n)
+	}
+}
+
+func TestNode_offersComeInBatches(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	c.between(true, []number{3}, []number{1, 2})
+	c.detach(3, 3)
+	const many = 3 * offersAtOnce
+	for range many {
+		rec := made(t, c.mint(0), session.Gen{Re: 1, Detach: 1, Num: 3}, "1")
+		c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, rec, c.now.Mono, 0, time.Hour))
+	}
+	c.between(false, []number{3}, []number{1, 2})
+	var out Out
+	c.lead[3] = true
+	n := c.nodes[3]
+	for range 40 {
+		c.run(25 * time.Millisecond)
+		if !n.isDetached() {
+			break
+		}
+	}
+	n.offerAt = 0
+	n.Tick(c.now, &out)
+	offers := 0
+	for _, s := range out.Sends {
+		if _, ok := s.Msg.(*Offer); ok {
+			offers++
+		}
+	}
+	if offers > offersAtOnce {
+		t.Errorf("%d records offered at once", offers)
+	}
+	c.run(5 * time.Second)
+	if got := c.nodes[1].store.Live(0); got != many || n.Sessions().Unsettled() != 0 {
+		t.Errorf("the owner has %d of %d, %d are unsettled", got, many, n.Sessions().Unsettled())
+	}
+}
+
+func TestNode_writeWithAcksEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0)
+	c.cut[[2]number{1, 3}] = true
+	req := incr(id)
+	req.Acks = 2
+	if r := c.do(1, req); r.Status != session.UnknownEnd {
+		t.Fatalf("status %d", r.Status)
+	}
+	c.run(time.Second)
+	began := c.now.Mono
+	c.wantOK(c.do(1, incr(id)))
+	if took := time.Duration(c.now.Mono - began); took > time.Second {
+		t.Errorf("the next write waited %v for one that was given up", took)
+	}
+}
+
+func TestNode_grantFromBeforeAPauseDoesNotWake(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	n := c.nodes[1]
+	n.lease.renewAt = 0
+	var out Out
+	n.Tick(c.now, &out)
+	var sent int64
+	for _, m := range out.Leader {
+		if r, ok := m.(*ring.Renew); ok {
+			sent = r.Sent
+		}
+	}
+	c.now.Mono += int64(10 * time.Minute)
+	n.Control(c.now, &ring.Grant{To: n.Self(), Sent: sent, Leader: 2, Term: 1}, &Out{})
+	if !n.wakeup.dozing {
+		t.Error("a grant that waited in a buffer for ten minutes proves nothing")
+	}
+	n.Control(c.now, &ring.Grant{To: n.Self(), Sent: c.now.Mono, Leader: 2, Term: 1}, &Out{})
+	if n.wakeup.dozing {
+		t.Error("still asking after a grant of now")
+	}
+}
+
+func TestNode_queuedWriteWaitsForALease(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, true)
+	id := c.create(0)
+	first := c.start(1, set(id, "a", "1"))
+	second := c.start(1, &session.Request{Kind: session.DelAttr, ID: id, Name: "b"})
+	n := c.nodes[1]
+	c.lead[1] = false
+	n.lease.until = c.now.Mono - 1
+	c.run(0)
+	c.wantOK(c.done[first])
+	if c.done[second] != nil {
+		t.Errorf("answered without a lease: %+v", c.done[second])
+	}
+	c.lead[1] = true
+	c.run(500 * time.Millisecond)
+	if c.done[second] == nil {
+		t.Error("no answer under the next lease")
+	}
+}

@@ -65,6 +65,25 @@ func TestLoad_advertise(t *testing.T) {
 	}
 }
 
+func TestLoad_nameOfAgentsOnOneMachine(t *testing.T) {
+	t.Parallel()
+	for bind, want := range map[string]string{
+		"": "web1", "127.0.0.1": "web1", "::1": "web1", "10.0.0.5": "web1", "127.0.0.12": "web1-127-0-0-12",
+	} {
+		flags := []Setting{{"data_dir", "/tmp/x", "-data-dir"}, {"bootstrap_expect", "3", "-bootstrap-expect"}}
+		if bind != "" {
+			flags = append(flags, Setting{"bind", bind, "-bind"})
+		}
+		if got := mustLoad(t, Options{Host: machine("eth0=10.0.0.5"), Flags: flags}).Runtime.Node.Name; got != want {
+			t.Errorf("bound to %q the name is %q, want %q", bind, got, want)
+		}
+		flags = append(flags, Setting{"node_name", "web1", "-node"})
+		if got := mustLoad(t, Options{Host: machine("eth0=10.0.0.5"), Flags: flags}).Runtime.Node.Name; got != "web1" {
+			t.Errorf("bound to %q and named web1 the name is %q", bind, got)
+		}
+	}
+}
+
 func TestLoad_aloneNeedsNoNetwork(t *testing.T) {
 	t.Parallel()
 	out := mustLoad(t, Options{Host: machine(), Flags: []Setting{{"data_dir", "/tmp/x", "-data-dir"}, {"bootstrap_expect", "1", "-bootstrap-expect"}}})

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/base64"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func (f *File) runtime(c *checker, host Host) Runtime {
 	network := f.network(c, host)
 	r := Runtime{
 		Dev:     *f.Dev,
-		Node:    f.node(c),
+		Node:    f.node(c, network.Bind),
 		Log:     Log{Level: *f.LogLevel, JSON: *f.LogJSON},
 		Network: network,
 		Join:    f.join(c),
@@ -88,11 +89,15 @@ func (f *File) runtime(c *checker, host Host) Runtime {
 	return r
 }
 
-func (f *File) node(c *checker) Node {
-	if !plainName(*f.NodeName) {
-		c.fail("node_name", *f.NodeName, "must be 1 to 64 letters, digits, dots, hyphens or underscores")
+func (f *File) node(c *checker, bind netip.Addr) Node {
+	name := *f.NodeName
+	if _, named := c.origins["node_name"]; !named {
+		name = defaultName(name, bind)
 	}
-	n := Node{Name: *f.NodeName, DataDir: *f.DataDir, PidFile: *f.PidFile, Witness: *f.Witness}
+	if !plainName(name) {
+		c.fail("node_name", name, "must be 1 to 64 letters, digits, dots, hyphens or underscores")
+	}
+	n := Node{Name: name, DataDir: *f.DataDir, PidFile: *f.PidFile, Witness: *f.Witness}
 	switch {
 	case *f.Dev && n.DataDir != "":
 		c.warn("data_dir", n.DataDir, "has no effect with -dev, which keeps everything in memory")
@@ -106,6 +111,15 @@ func (f *File) node(c *checker) Node {
 		}
 	}
 	return n
+}
+
+// defaultName is the host's name, and with it the address of an agent that
+// was given a loopback address of its own: several of them run on one machine.
+func defaultName(host string, bind netip.Addr) string {
+	if !bind.Is4() || !bind.IsLoopback() || bind == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
+		return host
+	}
+	return host + "-" + strings.ReplaceAll(bind.String(), ".", "-")
 }
 
 func (f *File) join(c *checker) Join {

@@ -20,7 +20,7 @@ type setting struct {
 func table() []setting {
 	return []setting{
 		{"data-dir", "data_dir", "DIR", "where the agent keeps its identity and state", false},
-		{"node", "node_name", "NAME", "name of this member (default: the host name)", false},
+		{"node", "node_name", "NAME", "name of this member (default: the host name; with -bind=127.0.0.12 and the like, this address too)", false},
 		{"bind", "bind", "ADDRESS", "where gossip, agent-to-agent traffic and the proxy listen (default 0.0.0.0)", false},
 		{"advertise", "advertise", "ADDRESS", "address told to other agents (default: bind, or this machine's one private address)", false},
 		{"client", "client", "ADDRESS", "where the HTTP API and the Redis protocol listen (default 127.0.0.1)", false},

@@ -166,7 +166,7 @@ func (e Env) withDefaults() Env {
 		e.Listen = func(addr netip.AddrPort) (net.Listener, error) { return net.Listen("tcp", addr.String()) }
 	}
 	if e.Clock == nil {
-		e.Clock = systemClock
+		e.Clock = newClock().now
 	}
 	return e
 }

@@ -1,18 +1,13 @@
 package agent
 
-import (
-	"time"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// monotonic returns nanoseconds on a clock that never steps and runs on while
-// the machine sleeps: a member that was suspended must know that its lease is
-// over.
-func monotonic() int64 {
+// sinceBoot returns nanoseconds since the machine was started, the time that it
+// slept included.
+func sinceBoot() (ns int64, ok bool) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return int64(time.Since(start))
+		return 0, false
 	}
-	return ts.Nano()
+	return ts.Nano(), true
 }

@@ -251,10 +251,18 @@ func (r *Record) with(set []Attr, keepDead bool) {
 	r.Attrs = attrs
 }
 
-// remember returns ops with op after them, and without those that need not be
-// remembered any more at time now.
+// remember returns ops with op after them. Those that need not be remembered any
+// more at time now are dropped when there is no room left: a session that is
+// written often so pays for copying them once in a while, not with each write.
+//
+// The result may share memory with ops, behind its end. A state of a session is
+// followed by one other only; a change that was given up is never looked at
+// again.
 func remember(ops []Op, op Op, now int64) []Op {
-	out := make([]Op, 0, len(ops)+1)
+	if len(ops) < cap(ops) {
+		return append(ops, op)
+	}
+	out := make([]Op, 0, 2*len(ops)+2)
 	if op.Auto {
 		return append(pruneOps(out, ops, now, 0, 1), op)
 	}

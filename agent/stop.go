@@ -95,7 +95,7 @@ func (a *Agent) askToStop(ctx context.Context, leave bool) error {
 		switch {
 		case leave && gone:
 			return nil
-		case !leave && owned == 0 && (held == 0 || time.Since(free) > 2*time.Second):
+		case !leave && owned == 0 && a.engine.Figures().Unsettled == 0 && (held == 0 || time.Since(free) > 2*time.Second):
 			return nil
 		}
 		if v.Self.Num != 0 {

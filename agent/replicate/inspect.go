@@ -70,16 +70,17 @@ func first(list []Summary, limit int) []Summary {
 // Figures are what an engine tells of itself.
 type Figures struct {
 	Stats
-	Owned    int // living sessions in slots served here
-	Held     int // living sessions held, copies among them
-	Records  int // with tombstones
-	Bytes    int64
-	Open     int // slots served here
-	Closed   int // slots owned and not open yet
-	Filling  int // slots being filled at learners
-	Pending  int // writes under way
-	Detached bool
-	Leader   member.Number
+	Owned     int // living sessions in slots served here
+	Held      int // living sessions held, copies among them
+	Records   int // with tombstones
+	Bytes     int64
+	Open      int // slots served here
+	Closed    int // slots owned and not open yet
+	Filling   int // slots being filled at learners
+	Pending   int // writes under way
+	Detached  bool
+	Unsettled int // records acknowledged without the owner, or without all copies, and not yet with an owner
+	Leader    member.Number
 }
 
 // Leader returns the member that granted the last lease, and its term.
@@ -94,7 +95,7 @@ func (e *Engine) Figures() Figures {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := e.node
-	f := Figures{Stats: n.Stats, Filling: n.syncing, Pending: len(n.pending), Detached: n.detach.on}
+	f := Figures{Stats: n.Stats, Filling: n.syncing, Pending: len(n.pending), Detached: n.detach.on, Unsettled: n.store.Unsettled()}
 	f.Leader, _ = n.Leader()
 	f.Held, f.Records, f.Bytes = n.store.Total()
 	for h := range ring.Slot(ring.Slots) {

@@ -60,6 +60,8 @@ type run struct {
 	heard   time.Duration // last message from it
 	granted time.Duration // last grant sent
 	epoch   ring.Epoch    // of its table, as it said
+	sent    ring.Epoch    // of the newest table sent to it
+	sentAt  time.Duration
 	evidence
 	isolated time.Duration // since when L2b holds; never: does not
 	downAt   time.Duration
@@ -267,14 +269,18 @@ func (c *Core) publish(now time.Duration) {
 	for i := range c.table.Members {
 		m := &c.table.Members[i]
 		r := c.run(m.Num)
-		if now-r.heard > 2*c.p.Heard || r.epoch >= c.table.Epoch {
+		// What was sent a moment ago need not be sent again; should it be lost,
+		// the next Renew tells.
+		has := max(r.epoch, r.sent)
+		if now-r.heard > 2*c.p.Heard || has >= c.table.Epoch {
 			continue
 		}
-		d := deltas[r.epoch]
+		d := deltas[has]
 		if d == nil {
-			d = c.table.Since(r.epoch)
-			deltas[r.epoch] = d
+			d = c.table.Since(has)
+			deltas[has] = d
 		}
+		r.sent, r.sentAt = c.table.Epoch, now
 		c.do(Send{c.peer(m.Num), &ring.TableUpdate{Table: d}})
 	}
 }

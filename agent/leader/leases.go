@@ -24,6 +24,9 @@ func (c *Core) renewed(now time.Duration, m *ring.Renew) {
 		return
 	}
 	r.heard, r.epoch = now, m.Epoch
+	if m.Epoch < r.sent && now-r.sentAt > c.p.Lease/5 {
+		r.sent = m.Epoch // it got lost
+	}
 	c.learn(m)
 	if c.table.Member(m.From.Num).State == ring.Down {
 		c.tell(m)

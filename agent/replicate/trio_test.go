@@ -163,6 +163,11 @@ func (c *trio) mint(h ring.Slot) session.ID {
 	return session.NewKeyring(c.table.Keys).Mint(h, time.UnixMilli(c.now.Wall))
 }
 
+// oldID is one that was issued long before now.
+func (c *trio) oldID(h ring.Slot) session.ID {
+	return session.NewKeyring(c.table.Keys).Mint(h, time.UnixMilli(c.now.Wall-60_000))
+}
+
 // fail takes m out of the table, as the leader does with a dead member.
 func (c *trio) fail(m member.Number) {
 	c.dead[m] = true

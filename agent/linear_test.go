@@ -104,7 +104,6 @@ type faults struct {
 	c    *agenttest.Cluster
 	rng  *rand.Rand
 	cuts bool // also of the network
-	down string
 	done []string
 }
 

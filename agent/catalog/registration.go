@@ -144,7 +144,7 @@ func (c Check) validate() error {
 	case c.TTL < 0 || c.Interval < 0 || c.Timeout < 0:
 		return errors.New("a duration is negative")
 	case c.Interval > 0 && c.Timeout >= c.Interval:
-		return fmt.Errorf("Timeout %v must be below Interval %v", time.Duration(c.Timeout), time.Duration(c.Interval))
+		return fmt.Errorf("timeout: Timeout %v must be below Interval %v", time.Duration(c.Timeout), time.Duration(c.Interval))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestRunner_httpStatuses(t *testing.T) {
 		case "/204":
 			w.WriteHeader(204)
 		case "/301":
-			http.Redirect(w, r, "/500", 301)
+			http.Redirect(w, r, "/500", http.StatusMovedPermanently)
 		case "/401":
 			w.WriteHeader(401)
 		case "/host":

@@ -24,7 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bubble, or with few real goroutines.
 type fleet struct {
 	t     *testing.T
-	mu    sync.Mutex
 	nodes map[int]*server
 }
 

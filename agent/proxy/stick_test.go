@@ -261,19 +261,19 @@ func TestSticky_deadSessionGetsNewID(t *testing.T) {
 	sess := newSessions()
 	sess.age = 20 * time.Minute
 	r := startRig(t, setup{apps: list, sess: sess})
-	first, cookie, _ := r.get(t, "")
+	_, living, _ := r.get(t, "")
 	for range 3 {
-		if _, _, set := r.get(t, cookie); set {
+		if _, _, set := r.get(t, living); set {
 			t.Fatal("a living session was replaced")
 		}
 	}
 	if sess.asked != 1 {
 		t.Errorf("asked %d times", sess.asked)
 	}
-	_, cookie, _ = r.get(t, "")
-	_, cookie, _ = r.get(t, "")
-	_, cookie, _ = r.get(t, "")
-	first, cookie, _ = r.get(t, "")
+	for range 3 {
+		r.get(t, "")
+	}
+	first, cookie, _ := r.get(t, "")
 	id, _ := splitCookie([]byte(strings.TrimPrefix(cookie, "RONDEL=")))
 	sess.set(func() { sess.dead[string(id)], sess.age = true, 0 })
 	resp, body := r.request(t, "/", cookie)

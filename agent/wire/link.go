@@ -39,7 +39,7 @@ func (l *link) run(ctx context.Context) error {
 	go func() { ended <- w.run(l.out, &stop) }()
 	go func() { ended <- l.read(&heard) }()
 
-	err, running := l.supervise(ctx, &heard, ended)
+	running, err := l.supervise(ctx, &heard, ended)
 	l.conn.Close()
 	stop.Store(true)
 	l.out.signal()
@@ -52,7 +52,7 @@ func (l *link) run(ctx context.Context) error {
 
 // supervise returns when the link must end, with how many of its goroutines
 // still run.
-func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan error) (error, int) {
+func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan error) (running int, err error) {
 	tick := time.NewTicker(l.ping)
 	defer tick.Stop()
 	waiting := false // for the answer to a ping
@@ -60,14 +60,14 @@ func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan e
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err(), 2
+			return 2, ctx.Err()
 		case err := <-ended:
-			return err, 1
+			return 1, err
 		case <-tick.C:
 		}
 		if waiting && !heard.Load() {
 			if sent := l.out.pingSent(); !sent.IsZero() && time.Since(sent) >= l.patience {
-				return errNoAnswer, 2
+				return 2, errNoAnswer
 			}
 			continue
 		}
@@ -75,7 +75,7 @@ func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan e
 		if n != pushes || l.busy != nil && l.busy() {
 			quiet = 0
 		} else if quiet += l.ping; quiet >= l.idle && l.out.retire(n) {
-			return errIdle, 2
+			return 2, errIdle
 		}
 		heard.Store(false)
 		waiting = l.out.push(kindPing, nil, nil, true) == nil

@@ -337,7 +337,6 @@ type gossip struct {
 	timeout int64
 	told    []ring.Holder
 	toldAt  int64
-	termAt  int64
 }
 
 func (g *gossip) init(h *host) {

@@ -251,7 +251,7 @@ func (h *host) step(f func(replicate.Time, *replicate.Out)) {
 		w.net.message(h, from, epoch, s)
 	}
 	for _, m := range h.out.Leader {
-		w.net.toLeader(h, m.(ring.Message))
+		w.net.toLeader(h, m)
 	}
 	for i := range h.out.Answers {
 		a := h.out.Answers[i]

@@ -111,13 +111,13 @@ func (c *Core) observe(now time.Duration) {
 	}
 }
 
-// takeAdds answers who wants copies to count as in sync (L6): No at once, Yes
-// by the table.
+// takeAdds answers who wants copies to count as in sync (L6): No at once, where
+// that is for good, Yes by the table.
 func (c *Core) takeAdds(d *ring.Draft) {
 	for _, a := range c.asked.adds {
 		var no []ring.Candidate
 		for _, cand := range a.Slots {
-			if !d.AddInSync(a.From, cand) {
+			if d.AddInSync(a.From, cand) == ring.VerdictRefused {
 				no = append(no, cand)
 			}
 		}

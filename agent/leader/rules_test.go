@@ -112,15 +112,19 @@ func TestCore_addInSync(t *testing.T) {
 	s.look()
 	s.run(time.Second)
 	st := s.table.Slots[0]
-	cand := ring.Candidate{Slot: 0, Re: st.Re, Cand: s.holder(3)}
+	cand := ring.Candidate{Slot: 0, Re: st.Re, Changed: st.Changed, Cand: s.holder(3)}
 	from := s.holder(int(st.Owner))
-	wrong := []ring.Candidate{cand, cand, cand}
-	wrong[0].Re++
-	wrong[1].Cand.Boot[9]++
-	wrong[2].Slot = ring.Slots
+	wrong := []ring.Candidate{cand, cand, cand, cand}
+	wrong[0].Cand.Boot[9]++
+	wrong[1].Slot = ring.Slots
+	wrong[2].Re++
+	wrong[3].Changed--
 	s.step(AddAsked{&ring.AddInSync{From: from, Slots: wrong}})
-	if !reflect.DeepEqual(s.noes, wrong) {
+	if !reflect.DeepEqual(s.noes, wrong[:1]) {
 		t.Errorf("refused %v", s.noes)
+	}
+	if s.table.Slots[0].Re != st.Re {
+		t.Errorf("taken: %+v", s.table.Slots[0])
 	}
 	s.fails = 1 // the first entry meets another table: the candidate is not lost
 	s.step(AddAsked{&ring.AddInSync{From: from, Slots: []ring.Candidate{cand}}})

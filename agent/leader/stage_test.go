@@ -208,7 +208,7 @@ func (s *stage) renew(i int) {
 		add := &ring.AddInSync{From: m.Holder()}
 		for h := range ring.Slot(ring.Slots) {
 			if st := &p.table.Slots[h]; st.Owner == m.Num && len(st.Learners) > 0 {
-				add.Slots = append(add.Slots, ring.Candidate{Slot: h, Re: st.Re, Cand: st.Learners[0]})
+				add.Slots = append(add.Slots, ring.Candidate{Slot: h, Re: st.Re, Changed: st.Changed, Cand: st.Learners[0]})
 			}
 		}
 		if len(add.Slots) > 0 {

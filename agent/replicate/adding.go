@@ -19,6 +19,7 @@ type adding struct {
 	flight    map[session.ID]*flight
 	order     []session.ID // of flight, oldest first
 	announced bool         // AddInSync was sent: the learner may count already
+	asked     ring.Epoch   // Candidate.Changed of the last AddInSync
 	sentAt    int64
 	tag       uint64
 	progress  int64 // when the learner last answered anything about the slot
@@ -334,19 +335,22 @@ func (n *Node) ackAdding(h ring.Slot, from ring.Holder, m *Ack) {
 // answered (N9).
 func (n *Node) announce(h ring.Slot) {
 	a := n.slots[h].add
-	if !n.open(h) || a.announced && n.now.since(a.sentAt) < n.p.Resend {
+	s := &n.t.Slots[h]
+	if !n.open(h) || a.announced && a.asked == s.Changed && n.now.since(a.sentAt) < n.p.Resend {
 		return
 	}
-	a.announced, a.sentAt = true, n.now.Mono
-	n.adds = append(n.adds, ring.Candidate{Slot: h, Re: n.t.Slots[h].Re, Cand: a.who})
+	a.announced, a.sentAt, a.asked = true, n.now.Mono, s.Changed
+	n.adds = append(n.adds, ring.Candidate{Slot: h, Re: s.Re, Changed: s.Changed, Cand: a.who})
 }
 
+// onAddInSyncNo ends a filling in vain. A No to anything but what was asked last
+// says nothing about that: the leader may still take it.
 func (n *Node) onAddInSyncNo(m *ring.AddInSyncNo) {
 	for _, c := range m.Slots {
 		if c.Slot >= ring.Slots {
 			continue
 		}
-		if a := n.slots[c.Slot].add; a != nil && a.who == c.Cand && c.Re == n.t.Slots[c.Slot].Re {
+		if a := n.slots[c.Slot].add; a != nil && a.announced && a.who == c.Cand && c.Re == n.t.Slots[c.Slot].Re && c.Changed == a.asked {
 			n.endAdding(c.Slot)
 		}
 	}

@@ -31,7 +31,7 @@ func list[T any](t *rapid.T, gen func(*rapid.T) T) (out []T) {
 }
 
 func genCandidate(t *rapid.T) Candidate {
-	return Candidate{genSlot(t), rapid.Uint64().Draw(t, "re"), genHolder(t)}
+	return Candidate{genSlot(t), rapid.Uint64().Draw(t, "re"), Epoch(rapid.Uint64().Draw(t, "changed")), genHolder(t)}
 }
 
 func genDelta(t *rapid.T) *Delta {
@@ -63,7 +63,7 @@ func genDelta(t *rapid.T) *Delta {
 }
 
 func genMessage(t *rapid.T) Message {
-	switch Kind(rapid.IntRange(1, 8).Draw(t, "kind")) {
+	switch rapid.SampledFrom([]Kind{KindRenew, KindGrant, KindNotLeader, KindTableUpdate, KindAddInSync, KindAddInSyncNo, KindReport, KindStop}).Draw(t, "kind") {
 	case KindRenew:
 		return &Renew{
 			From: genHolder(t), ID: member.NewID(), Sent: rapid.Int64().Draw(t, "sent"), Epoch: 9,

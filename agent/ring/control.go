@@ -51,15 +51,18 @@ type AddInSync struct {
 	Slots []Candidate
 }
 
-// Candidate is a member to be counted in sync for a slot at Re.
+// Candidate is a member to be counted in sync for a slot at Re. Changed is the
+// slot's in the table from which its owner asks: a request that comes late, when
+// the slot's state is another one, is never granted.
 type Candidate struct {
-	Slot Slot
-	Re   uint64
-	Cand Holder
+	Slot    Slot
+	Re      uint64
+	Changed Epoch
+	Cand    Holder
 }
 
-// AddInSyncNo tells the owner which of its candidates were not taken. Yes is
-// the table itself.
+// AddInSyncNo tells the owner which of its candidates are never taken on what it
+// asked so far. Yes is the table itself.
 type AddInSyncNo struct {
 	Slots []Candidate
 }

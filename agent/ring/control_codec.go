@@ -15,10 +15,12 @@ const (
 	KindGrant
 	KindNotLeader
 	KindTableUpdate
-	KindAddInSync
-	KindAddInSyncNo
+	_ // AddInSync and
+	_ // AddInSyncNo, as they were without Candidate.Changed
 	KindReport
 	KindStop
+	KindAddInSync
+	KindAddInSyncNo
 )
 
 // Message is a control message: *Renew, *Grant, *NotLeader, *TableUpdate,
@@ -186,6 +188,7 @@ func appendCandidates(b []byte, list []Candidate) []byte {
 	for i := range list {
 		b = binary.AppendUvarint(b, uint64(list[i].Slot))
 		b = binary.AppendUvarint(b, list[i].Re)
+		b = binary.AppendUvarint(b, uint64(list[i].Changed))
 		b = binary.AppendUvarint(b, hs.index[list[i].Cand])
 	}
 	return b
@@ -193,8 +196,8 @@ func appendCandidates(b []byte, list []Candidate) []byte {
 
 func (r *reader) candidates() (list []Candidate) {
 	all := r.holders()
-	for range r.count(3) {
-		c := Candidate{Slot: r.slot(), Re: r.uint()}
+	for range r.count(4) {
+		c := Candidate{Slot: r.slot(), Re: r.uint(), Changed: r.epoch()}
 		i := r.uint()
 		if i >= uint64(len(all)) {
 			r.fail("holder %d of %d", i, len(all))

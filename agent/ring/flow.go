@@ -27,26 +27,40 @@ type SlotView struct {
 	Stable bool // owner and home unchanged for T_stable
 }
 
-// AddInSync plans that a candidate counts as in sync (L6) and reports whether
-// it does: only where the slot still is as its owner from saw it and the
-// candidate's run is still the present one.
-func (d *Draft) AddInSync(from Holder, c Candidate) bool {
+// Verdict says what becomes of a candidate.
+type Verdict uint8
+
+// The verdicts on candidates.
+const (
+	VerdictOpen    Verdict = iota // not now: its owner gets the table, and asks again or finds its answer there
+	VerdictTaken                  // counts as in sync with this plan
+	VerdictRefused                // never, on what was asked
+)
+
+// AddInSync plans that a candidate counts as in sync (L6): only where the slot
+// still is as its owner from saw it. It is refused where it is no learner of the
+// slot any more under the same Re. That is for good: should it become one again
+// the slot has changed, and no request from before is taken. Where the Re is
+// another one the candidate may have been taken meanwhile, so that the table
+// alone is the answer.
+func (d *Draft) AddInSync(from Holder, c Candidate) Verdict {
 	if c.Slot >= Slots {
-		return false
+		return VerdictOpen
 	}
-	s := &d.t.Slots[c.Slot]
-	m, o := d.member(c.Cand.Num), d.member(s.Owner)
-	switch {
-	case m == nil || m.Boot != c.Cand.Boot || m.State == Down:
-	case o == nil || o.Holder() != from || o.State == Down || !s.InSyncHas(from):
-	case d.base.Slots[c.Slot].Re != c.Re || s.Owner != d.base.Slots[c.Slot].Owner:
-	case s.InSyncHas(c.Cand):
-		return true
-	case slices.Contains(s.Learners, c.Cand):
-		d.setInSync(c.Slot, append(slices.Clone(s.InSync), c.Cand))
-		return true
+	now, base := &d.t.Slots[c.Slot], &d.base.Slots[c.Slot]
+	if o := d.member(base.Owner); base.Re != c.Re || base.Changed < c.Changed || o == nil || o.Holder() != from || o.State == Down {
+		return VerdictOpen
 	}
-	return false
+	if !slices.Contains(base.Learners, c.Cand) {
+		return VerdictRefused
+	}
+	m := d.member(c.Cand.Num)
+	if base.Changed != c.Changed || m == nil || m.Holder() != c.Cand || m.State == Down ||
+		now.Owner != base.Owner || !now.InSyncHas(from) || !slices.Contains(now.Learners, c.Cand) {
+		return VerdictOpen
+	}
+	d.setInSync(c.Slot, append(slices.Clone(now.InSync), c.Cand))
+	return VerdictTaken
 }
 
 // Learners plans who is being filled (L5): whoever is wanted and not in sync,

@@ -103,10 +103,10 @@ func TestDraft_movesAreLimited(t *testing.T) {
 		for h := range Slot(Slots) {
 			if s := &w.table.Slots[h]; len(s.Learners) > 0 {
 				from := Holder{s.Owner, w.table.Member(s.Owner).Boot}
-				if !d.AddInSync(from, Candidate{h, s.Re, s.Learners[0]}) {
+				if d.AddInSync(from, Candidate{h, s.Re, s.Changed, s.Learners[0]}) != VerdictTaken {
 					t.Fatalf("slot %d: candidate refused", h)
 				}
-				if d.AddInSync(from, Candidate{h, s.Re + 1, s.Learners[0]}) {
+				if d.AddInSync(from, Candidate{h, s.Re + 1, s.Changed, s.Learners[0]}) == VerdictTaken {
 					t.Fatalf("slot %d: candidate of another re taken", h)
 				}
 			}
@@ -178,6 +178,54 @@ func TestDraft_lastCopy(t *testing.T) {
 	w.apply(d)
 	if s := w.table.Slots[0]; !s.Lost || w.table.Stalled(0) {
 		t.Fatalf("slot 0: %+v", s)
+	}
+}
+
+func TestDraft_refusedIsForGood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, Settings{Replicas: 2})
+	third := w.table.Member(3).Holder()
+	from := w.table.Member(w.table.Slots[0].Owner).Holder()
+	w.table.Slots[0].InSync = []Holder{from}
+	w.table.Slots[0].Learners = []Holder{third}
+	ask := func(c Candidate) Verdict { return NewDraft(w.table).AddInSync(from, c) }
+	first := Candidate{0, w.table.Slots[0].Re, w.table.Slots[0].Changed, third}
+	learners := func(set ...Holder) {
+		d := NewDraft(w.table)
+		d.setLearners(0, set)
+		w.apply(d)
+	}
+	if v := ask(first); v != VerdictTaken {
+		t.Fatalf("verdict %v", v)
+	}
+	learners()
+	if v := ask(first); v != VerdictRefused {
+		t.Errorf("verdict %v on one that is no learner any more", v)
+	}
+	learners(third)
+	if v := ask(first); v != VerdictOpen {
+		t.Errorf("verdict %v on what was refused before", v)
+	}
+	again := first
+	again.Changed = w.table.Slots[0].Changed
+	if v := ask(again); v != VerdictTaken {
+		t.Errorf("verdict %v on the learner as it is now", v)
+	}
+	ahead := again
+	ahead.Changed++
+	if v := ask(ahead); v != VerdictOpen {
+		t.Errorf("verdict %v of a leader whose table is the older one", v)
+	}
+	d := NewDraft(w.table)
+	d.AddInSync(from, again)
+	w.apply(d)
+	if v := ask(again); v != VerdictOpen {
+		t.Errorf("verdict %v on one that was taken: its owner must not go on without it", v)
+	}
+	d = NewDraft(w.table)
+	d.Down(from.Num)
+	if v := d.AddInSync(from, again); v != VerdictOpen {
+		t.Errorf("verdict %v for an owner that is down", v)
 	}
 }
 

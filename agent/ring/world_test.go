@@ -259,7 +259,7 @@ func (w *world) work() {
 				continue
 			}
 			from := Holder{s.Owner, w.table.Member(s.Owner).Boot}
-			d.AddInSync(from, Candidate{h, s.Re, s.Learners[0]})
+			d.AddInSync(from, Candidate{h, s.Re, s.Changed, s.Learners[0]})
 		}
 		d.Homes(&w.seen)
 		d.Learners(nil)

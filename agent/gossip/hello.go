@@ -17,7 +17,7 @@ import (
 // Reasons for which an agent is refused by another one, or refuses it. Both
 // sides find them with errors.Is.
 var (
-	ErrNameTaken      = errors.New("another member has this node name")
+	ErrNameTaken      = errors.New("another member has this node name (choose another with -node)")
 	ErrOtherCluster   = errors.New("it belongs to another cluster")
 	ErrTheyEncrypt    = errors.New("it encrypts gossip and this agent does not: set encrypt here")
 	ErrWeEncrypt      = errors.New("this agent encrypts gossip and it does not: set encrypt there")

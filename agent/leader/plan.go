@@ -152,6 +152,9 @@ func (c *Core) joins(now time.Duration, d *ring.Draft) {
 				continue
 			}
 		}
+		if m != nil && m.Boot != s.Boot && m.Addr != s.Addr && m.State != ring.Down && id == c.self && c.leaseGone(now, c.run(m.Num)) {
+			d.Down(m.Num) // nobody else can tell that the run before this one is gone
+		}
 		err := d.Join(s.Candidacy)
 		if errors.Is(err, ring.ErrNameConflict) && !c.noted[s.Boot] {
 			c.noted[s.Boot] = true

@@ -51,6 +51,40 @@ func TestCore_quickRestartIsSeenByItsBoot(t *testing.T) {
 	s.until(30*time.Second, "settled", s.settled)
 }
 
+func TestCore_newRunElsewhereWaitsForTheOldOnesEnd(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*Options){"serve": func(*Options) {}, "refuse": refuse} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, 3, edit)
+			old := s.holder(3)
+			granted := s.now
+			s.step(StopAsked{&ring.Stop{From: old}})
+			p := s.peer(3)
+			p.Boot, p.Addr, p.table, p.answers = member.Boot{3, 2}, "elsewhere", &ring.Table{}, Unreached
+			s.look()
+			if m := s.table.Member(old.Num); m.Boot != old.Boot {
+				t.Fatalf("replaced at once: %+v", m)
+			}
+			s.until(5*time.Second, "replaced", func() bool { return s.holder(3).Boot == p.Boot && s.table.Member(old.Num).Boot == p.Boot })
+			if took := s.now - granted; name == "refuse" && took < s.core.p.leaseOver()-300*ms {
+				t.Errorf("replaced after %v, while its lease may run", took)
+			}
+			p.answers = Reached
+			s.until(60*time.Second, "settled", s.settled)
+		})
+	}
+}
+
+func TestCore_leaderElsewhereReplacesItself(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, 1, func(o *Options) { o.Cluster.Expect = 1 })
+	p := s.peer(1)
+	p.Boot, p.Addr, p.table = member.Boot{1, 2}, "elsewhere", &ring.Table{}
+	s.look()
+	s.until(5*time.Second, "settled", func() bool { return s.table.Member(1).Boot == p.Boot && s.settled() })
+}
+
 func TestCore_sameBootBackAfterDown(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 3)

@@ -168,6 +168,9 @@ func (s *stage) receive(a Send) {
 		return
 	}
 	p := s.byID(a.To.ID)
+	if a.To.Boot != p.Boot {
+		return // the process that it is for is gone
+	}
 	adopt := func(d *ring.Delta) {
 		if d == nil {
 			return

@@ -115,7 +115,9 @@ func (d *Draft) rejoin(m *Member, c Candidacy) error {
 		return fmt.Errorf("%q is the name of member %d: %w", c.Name, other.Num, ErrNameConflict)
 	}
 	same := m.Boot == c.Boot
-	if !same && m.State == Up && m.Addr != c.Addr {
+	// A new run at the same address proves that the old one ended. At another
+	// one the old run may still serve, by a lease that it has.
+	if !same && m.State != Down && m.Addr != c.Addr {
 		return fmt.Errorf("%q at %s, asked for by %s: %w", c.Name, m.Addr, c.Addr, ErrNameConflict)
 	}
 	next := c.entry(m.Num, m.State)

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -243,9 +244,25 @@ func TestDraft_nameConflict(t *testing.T) {
 			t.Errorf("%s: accepted", what)
 		}
 	}
+	for _, state := range []State{Joining, Up, Stopping, Leaving} {
+		d := NewDraft(w.table)
+		d.member(2).State = state
+		if err := d.Join(elsewhere); !errors.Is(err, ErrNameConflict) {
+			t.Errorf("another address while %v: %v", state, err)
+		}
+		here := elsewhere
+		here.Addr = w.table.Member(2).Addr
+		if err := d.Join(here); err != nil {
+			t.Errorf("the same address while %v: %v", state, err)
+		}
+	}
 	d := NewDraft(w.table)
 	d.Down(2)
 	w.apply(d)
+	d = NewDraft(w.table)
+	if err := d.Join(elsewhere); err != nil {
+		t.Errorf("another address, when down: %v", err)
+	}
 	d = NewDraft(w.table)
 	if err := d.Join(otherDisk); err != nil {
 		t.Fatal(err)

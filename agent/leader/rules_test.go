@@ -53,27 +53,39 @@ func TestCore_quickRestartIsSeenByItsBoot(t *testing.T) {
 
 func TestCore_newRunElsewhereWaitsForTheOldOnesEnd(t *testing.T) {
 	t.Parallel()
-	for name, edit := range map[string]func(*Options){"serve": func(*Options) {}, "refuse": refuse} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStage(t, 3, edit)
-			old := s.holder(3)
-			granted := s.now
-			s.step(StopAsked{&ring.Stop{From: old}})
-			p := s.peer(3)
-			p.Boot, p.Addr, p.table, p.answers = member.Boot{3, 2}, "elsewhere", &ring.Table{}, Unreached
-			s.look()
-			if m := s.table.Member(old.Num); m.Boot != old.Boot {
-				t.Fatalf("replaced at once: %+v", m)
-			}
-			s.until(5*time.Second, "replaced", func() bool { return s.holder(3).Boot == p.Boot && s.table.Member(old.Num).Boot == p.Boot })
-			if took := s.now - granted; name == "refuse" && took < s.core.p.leaseOver()-300*ms {
-				t.Errorf("replaced after %v, while its lease may run", took)
-			}
-			p.answers = Reached
-			s.until(60*time.Second, "settled", s.settled)
-		})
+	restart := func(s *stage) (p *peer, replaced func() bool) {
+		old := s.holder(3)
+		s.step(StopAsked{&ring.Stop{From: old}})
+		p = s.peer(3)
+		p.Boot, p.Addr, p.table, p.answers = member.Boot{3, 2}, "elsewhere", &ring.Table{}, Unreached
+		return p, func() bool { return s.table.Member(old.Num).Boot == p.Boot }
 	}
+	t.Run("serve", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, 3)
+		p, replaced := restart(s)
+		p.others = Reached // the old one, at the old address
+		s.look()
+		s.run(5 * time.Second)
+		if replaced() {
+			t.Fatal("replaced, though another member reaches the old run")
+		}
+		p.others = Unreached
+		s.until(5*time.Second, "replaced", replaced)
+		p.answers, p.others = Reached, Reached
+		s.until(60*time.Second, "settled", s.settled)
+	})
+	t.Run("refuse", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, 3, refuse)
+		granted := s.peer(3).granted
+		_, replaced := restart(s)
+		s.look()
+		s.until(5*time.Second, "replaced", replaced)
+		if took := s.now - granted[len(granted)-1]; took < s.core.p.leaseOver() {
+			t.Errorf("replaced %v after its last grant, while its lease may run", took)
+		}
+	})
 }
 
 func TestCore_leaderElsewhereReplacesItself(t *testing.T) {

@@ -23,6 +23,7 @@ type Params struct {
 	SlowHold  time.Duration // for so long it is not filled again
 	DownGap   time.Duration // the window of the rate limit on marking members down
 	Replan    time.Duration // the longest time between two plans
+	DownMax   time.Duration // who was down for longer forgets what it holds
 }
 
 // Default returns the values of the protocol.
@@ -41,6 +42,7 @@ func Default() Params {
 		SlowHold:  10 * time.Second,
 		DownGap:   5 * time.Second,
 		Replan:    time.Second,
+		DownMax:   time.Hour,
 	}
 }
 

@@ -156,6 +156,9 @@ func (c *Core) joins(now time.Duration, d *ring.Draft) {
 			d.Down(m.Num) // nobody else can tell that the run before this one is gone
 		}
 		err := d.Join(s.Candidacy)
+		if err == nil && m != nil && m.Boot == s.Boot && m.State == ring.Down && now-c.run(m.Num).downAt >= c.p.DownMax {
+			d.Discard(m.Num)
+		}
 		if errors.Is(err, ring.ErrNameConflict) && !c.noted[s.Boot] {
 			c.noted[s.Boot] = true
 			c.do(Note{Kind: NoteConflict, Name: s.Name, Why: err.Error()})

@@ -111,6 +111,34 @@ func TestCore_sameBootBackAfterDown(t *testing.T) {
 	s.until(30*time.Second, "settled", s.settled)
 }
 
+func TestCore_whoWasAwayForLongForgets(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]time.Duration{"short": 50 * time.Minute, "long": 70 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, 3, func(o *Options) { o.Cluster.Settings.ReapAfter = 0 })
+			s.cut(3)
+			s.gossip(3, member.Failed)
+			s.until(2*time.Second, "down", s.down(3))
+			s.now += away
+			s.peer(3).answers, s.peer(3).renews = Reached, true
+			s.gossip(3, member.Alive)
+			s.until(30*time.Second, "back", func() bool { return !s.down(3)() })
+			want := uint32(0)
+			if away > time.Hour {
+				want = 1
+			}
+			if got := s.table.Member(3).Discards; got != want {
+				t.Errorf("discards %d", got)
+			}
+			s.until(60*time.Second, "settled", s.settled)
+			if got := s.table.Member(3).Discards; got != want {
+				t.Errorf("discards %d when all is well", got)
+			}
+		})
+	}
+}
+
 func TestCore_conflictIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 3)

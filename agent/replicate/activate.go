@@ -157,6 +157,12 @@ func (n *Node) onCompare(from ring.Holder, m *Compare) {
 		n.send(from, &Stale{Want: true})
 		return
 	}
+	if s := &n.t.Slots[m.Slot]; m.Purpose == ForSync && !slices.Contains(s.Learners, n.self) && !s.InSyncHas(n.self) {
+		// By the table of its owner it is a learner: that may first tell it to
+		// forget what it holds (E2).
+		n.send(from, &Stale{Want: true})
+		return
+	}
 	l := &Listing{SlotRe: m.SlotRe, Purpose: m.Purpose, Tag: m.Tag}
 	for i, sum := range n.store.BucketSums(m.Slot) {
 		if sum != m.Buckets[i] {

@@ -68,7 +68,8 @@ type Node struct {
 	slow       []ring.Holder // copies that held something up in the last tick
 	reportedAt int64
 	dropAt     int64
-	unsettled  []*session.Entry
+	unsettled  []unsettled
+	discarded  uint32 // Member.Discards that it has followed
 	offerAt    int64
 	forgetAt   ring.Slot
 	ttl        time.Duration // session.ttl at the start, which Params.Tombstone goes by
@@ -232,6 +233,10 @@ func (n *Node) adopt(tab *ring.Table) {
 		n.self = m.Holder()
 		if was.Num == 0 {
 			n.lease.named = n.now.Mono
+		}
+		if m.Discards > n.discarded {
+			n.discarded = m.Discards
+			n.discardOld()
 		}
 	}
 	for h := range ring.Slot(ring.Slots) {

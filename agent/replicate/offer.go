@@ -5,15 +5,19 @@ import (
 	"github.com/rondel-project/rondel/agent/session"
 )
 
-// markUnsettled notes that a session's state was acknowledged without the
-// slot's owner, or without all copies: it is offered until an owner has it
-// (S6).
+// unsettled is a session whose state was acknowledged without the slot's owner,
+// or without all copies. It is offered until an owner has it (S6).
+type unsettled struct {
+	*session.Entry
+	since int64
+}
+
 func (n *Node) markUnsettled(e *session.Entry) {
 	if n.refuse || e.Unsettled {
 		return
 	}
 	n.store.Settle(e, false)
-	n.unsettled = append(n.unsettled, e)
+	n.unsettled = append(n.unsettled, unsettled{e, n.now.Mono})
 }
 
 // tickOffers hands unsettled records to their owners; this member's own are
@@ -23,28 +27,52 @@ func (n *Node) tickOffers() {
 		return
 	}
 	n.offerAt = n.now.Mono
-	unsettled := n.unsettled
+	all := n.unsettled
 	n.unsettled = nil
-	budget, late := offersAtOnce, []*session.Entry(nil)
-	for i, e := range unsettled {
+	budget, late := offersAtOnce, []unsettled(nil)
+	for i, e := range all {
 		if budget == 0 {
-			n.unsettled = append(n.unsettled, unsettled[i:]...) // first the next time
+			n.unsettled = append(n.unsettled, all[i:]...) // first the next time
 			break
 		}
 		h := e.Slot()
-		if !e.Unsettled || n.store.Get(h, e.Rec.ID) != e {
+		if !e.Unsettled || n.store.Get(h, e.Rec.ID) != e.Entry {
 			continue
 		}
 		late = append(late, e)
 		switch s := &n.t.Slots[h]; {
 		case n.owns(h) && n.open(h):
-			n.settleOwn(h, e)
+			n.settleOwn(h, e.Entry)
 		case s.Owner != 0 && s.Owner != n.self.Num:
 			budget--
-			n.post(n.holder(s.Owner), &Offer{SlotRe{h, s.Re}, n.storedUpdate(e)}, true)
+			n.post(n.holder(s.Owner), &Offer{SlotRe{h, s.Re}, n.storedUpdate(e.Entry)}, true)
 		}
 	}
 	n.unsettled = append(n.unsettled, late...)
+}
+
+// discardOld forgets what this member holds from before it was away for longer
+// than deletions are certain to be remembered (E2). What nobody else may have
+// stays: copies in sync, of slots that waited for this member, and what is
+// unsettled for less time than tombstones are kept.
+func (n *Node) discardOld() {
+	spared := map[*session.Entry]bool{}
+	for _, u := range n.unsettled {
+		if n.now.since(u.since) < n.p.Tombstone {
+			spared[u.Entry] = true
+		}
+	}
+	for h := range ring.Slot(ring.Slots) {
+		if n.t.Slots[h].InSyncHas(n.self) {
+			continue
+		}
+		n.store.Each(h, func(e *session.Entry) bool {
+			if !e.Unsettled || !spared[e] {
+				n.store.Remove(e)
+			}
+			return true
+		})
+	}
 }
 
 // offersAtOnce bounds what is offered in one round, so that a healed partition

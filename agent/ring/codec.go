@@ -171,12 +171,15 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 		m := &members[i]
 		b = binary.AppendUvarint(b, uint64(m.Num))
 		b = append(b, m.Boot[:]...)
-		b = append(b, byte(m.State), flags(m.Witness, m.Drain))
+		b = append(b, byte(m.State), flags(m.Witness, m.Drain, m.Discards > 0))
 		b = binary.AppendUvarint(b, uint64(m.Weight))
 		b = binary.AppendUvarint(b, uint64(m.Changed))
 		b = appendID(b, m.ID)
 		b = appendString(b, m.Name)
 		b = appendString(b, m.Addr)
+		if m.Discards > 0 {
+			b = binary.AppendUvarint(b, uint64(m.Discards))
+		}
 	}
 	return appendNums(b, order)
 }
@@ -184,11 +187,16 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 func (r *reader) members() (members []Member, order []member.Number) {
 	for range r.count(24) {
 		m := Member{Num: r.num(), Boot: r.array16(), State: State(r.byte())}
-		f := r.flags(2)
+		f := r.flags(3)
 		m.Witness, m.Drain = f&1 != 0, f&2 != 0
 		m.Weight = uint16(r.upTo(math.MaxUint16))
 		m.Changed = r.epoch()
 		m.ID, m.Name, m.Addr = r.id(), r.string(), r.string()
+		if f&4 != 0 {
+			if m.Discards = uint32(r.upTo(math.MaxUint32)); m.Discards == 0 {
+				r.fail("no discards, and marked")
+			}
+		}
 		if m.State < Joining || m.State > Leaving {
 			r.fail("state %d", m.State)
 		}

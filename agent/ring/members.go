@@ -121,7 +121,7 @@ func (d *Draft) rejoin(m *Member, c Candidacy) error {
 		return fmt.Errorf("%q at %s, asked for by %s: %w", c.Name, m.Addr, c.Addr, ErrNameConflict)
 	}
 	next := c.entry(m.Num, m.State)
-	next.Drain, next.Changed = m.Drain, m.Changed
+	next.Drain, next.Discards, next.Changed = m.Drain, m.Discards, m.Changed
 	if !same || m.State == Down {
 		next.State = Joining
 	}
@@ -132,6 +132,15 @@ func (d *Draft) rejoin(m *Member, c Candidacy) error {
 	}
 	d.settle()
 	return nil
+}
+
+// Discard plans that a member which returns forgets what it holds before it is
+// filled (E2): it was away for longer than deletions are certain to be
+// remembered.
+func (d *Draft) Discard(num member.Number) {
+	if m := d.member(num); m != nil {
+		m.Discards++
+	}
 }
 
 // succeed puts a member with a new id into the place of the one that had its

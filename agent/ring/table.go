@@ -80,7 +80,10 @@ type Member struct {
 	Witness bool // votes, holds no sessions
 	Drain   bool // asked to hand over all its slots, stays a member
 	Weight  uint16
-	Changed Epoch // when this entry was last changed
+	// Discards rises each time that the member was away for so long that it must
+	// forget what it holds, but for slots in which it is in sync.
+	Discards uint32
+	Changed  Epoch // when this entry was last changed
 }
 
 // Holder returns the member's present run.

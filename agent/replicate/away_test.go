@@ -71,6 +71,7 @@ func TestNode_fillingBeginsWithTheTableThatAllowsIt(t *testing.T) {
 	c.taking = true
 	ids := []session.ID{c.create(0), c.create(0)}
 	c.fail(3)
+	c.step(3, func(n *Node, out *Out) { n.Adopt(c.now, c.table, out) }) // it knows that it is down
 	c.run(time.Second)
 	ch := c.back(3, 1)
 	// The owner fills it before it has heard of that table.

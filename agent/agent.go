@@ -278,6 +278,7 @@ func (a *Agent) buildSessions(env Env, cfg config.Runtime, log hclog.Logger) {
 	a.control.leader = a.leader
 
 	a.transport.Handle(kindReplication, func(from wire.Hello, payload []byte) {
+		a.engine.PeerClock(from.ID, from.Boot, from.Wall, from.Offset)
 		if err := a.engine.Receive(from.ID, from.Boot, payload); err != nil {
 			a.log.Warn("message refused", "member", from.Name, "error", err)
 		}

@@ -46,17 +46,19 @@ type Engine struct {
 	clock func() Time
 	onTab func(*ring.Table)
 
-	mu      sync.Mutex // guards all below but view
-	node    *Node
-	out     Out
-	buf     []byte
-	last    uint64
-	waiting map[uint64]chan *session.Response
-	view    atomic.Pointer[View]
-	tables  []*ring.Table // adopted, not yet told of
-	telling sync.Mutex    // held while telling, so that tables are told of in order
-	touches touchFilter
-	answers sync.Pool // of channels that one answer goes through at a time
+	mu        sync.Mutex // guards all below but view
+	node      *Node
+	out       Out
+	buf       []byte
+	last      uint64
+	waiting   map[uint64]chan *session.Response
+	view      atomic.Pointer[View]
+	tables    []*ring.Table // adopted, not yet told of
+	telling   sync.Mutex    // held while telling, so that tables are told of in order
+	touches   touchFilter
+	greetings greetings
+	offset    time.Duration // of the clock, as told in the log; only for Run
+	answers   sync.Pool     // of channels that one answer goes through at a time
 }
 
 // NewEngine returns an engine that has no table yet. It owns no goroutine until
@@ -81,7 +83,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			e.step(func(now Time, out *Out) { e.node.Tick(now, out) })
+			e.tick()
 		}
 	}
 }

@@ -3,6 +3,7 @@ package replicate
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/member"
 	"github.com/rondel-project/rondel/agent/ring"
@@ -81,6 +82,7 @@ type Figures struct {
 	Detached  bool
 	Unsettled int // records acknowledged without the owner, or without all copies, and not yet with an owner
 	Leader    member.Number
+	Clock     time.Duration // added to the wall clock in stamps, since it differs from those of most members
 }
 
 // Leader returns the member that granted the last lease, and its term.
@@ -96,6 +98,7 @@ func (e *Engine) Figures() Figures {
 	defer e.mu.Unlock()
 	n := e.node
 	f := Figures{Stats: n.Stats, Filling: n.syncing, Pending: len(n.pending), Detached: n.detach.on, Unsettled: n.store.Unsettled()}
+	f.Clock = n.ClockOffset()
 	f.Leader, _ = n.Leader()
 	f.Held, f.Records, f.Bytes = n.store.Total()
 	for h := range ring.Slot(ring.Slots) {

@@ -53,6 +53,7 @@ type Node struct {
 	pending []*write // writes in the order in which they began, ended ones among them
 	seq     uint64
 	hlc     uint64
+	clocks  clocks
 	seals   map[number][]SlotRe
 	adds    []ring.Candidate
 	touched []*session.Entry
@@ -345,22 +346,10 @@ func (n *Node) copies(h ring.Slot) []need {
 	return out
 }
 
-// stamp returns the next stamp of the hybrid logical clock (S4).
-func (n *Node) stamp() session.Stamp {
-	n.hlc = max(n.hlc+1, uint64(max(0, n.now.Wall))<<16)
-	return session.Stamp{HLC: n.hlc, Num: n.self.Num}
-}
-
-// see advances the clock past the stamps of a record that came in (S4).
-func (n *Node) see(attrs []session.Attr) {
-	for i := range attrs {
-		n.hlc = max(n.hlc, attrs[i].Stamp.HLC)
-	}
-}
-
 // Tick does what is due. The driver calls it every 25 ms or so.
 func (n *Node) Tick(t Time, out *Out) {
 	n.begin(t, out)
+	n.tickClocks()
 	n.tickLease()
 	n.tickWakeup()
 	n.tickDetach()

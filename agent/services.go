@@ -180,18 +180,22 @@ func (s *services) start(cfg config.Runtime) error {
 
 const publishEvery = time.Second
 
+// worthTelling reports whether others who know one record should get the next:
+// a load that hardly differs is not worth it, anything else is.
+func worthTelling(told, next catalog.MemberRecord) bool {
+	if !load.Differs(told.Load, next.Load) {
+		next.Load = told.Load
+	}
+	return next != told || told.Role == ""
+}
+
 // publish tells the others every now and then how this member fares.
 func (s *services) publish(ctx context.Context, now func() catalog.MemberRecord) error {
 	t := time.NewTicker(publishEvery)
 	defer t.Stop()
 	var told catalog.MemberRecord
 	for {
-		r := now()
-		if load.Differs(r.Load, told.Load) {
-			told.Load = r.Load
-		}
-		r.Load = told.Load
-		if r != told || told.Role == "" {
+		if r := now(); worthTelling(told, r) {
 			told = r
 			s.SetLocal(catalog.MemberKey, r.Encode())
 		}

@@ -28,6 +28,7 @@ func TestNode_clockFarFromTheOthersIsCorrectedInStamps(t *testing.T) {
 		"own is behind":      {map[number]time.Duration{2: time.Hour, 3: time.Hour + time.Second}, time.Hour},
 		"another is ahead":   {map[number]time.Duration{2: time.Hour, 3: 5 * time.Millisecond}, 0},
 		"all three differ":   {map[number]time.Duration{2: time.Hour, 3: -time.Hour}, 0},
+		"one other behind":   {map[number]time.Duration{2: -time.Hour}, 0},
 		"one other, no vote": {map[number]time.Duration{2: time.Hour}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

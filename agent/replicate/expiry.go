@@ -209,7 +209,7 @@ func (n *Node) forget(h ring.Slot, e *session.Entry, gone map[number]map[ring.Sl
 		}
 		gone[x.Num][h] = append(gone[x.Num][h], Item{e.Rec.ID, e.Rec.Version(), e.Rec.Sum(), true})
 	}
-	n.slots[h].changes++
+	n.moved(h, e.Rec.ID)
 	n.store.Remove(e)
 }
 

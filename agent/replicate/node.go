@@ -87,10 +87,10 @@ type slot struct {
 	lag     map[lagKey]*lagging
 	lagq    []*lagging
 	det     *detachedSlot
-	repair  int64  // when its copies are compared next
-	changes uint64 // counts writes, so that a comparison knows whether anything moved meanwhile
-	fillAt  int64  // when a learner may be filled, at the earliest
-	full    int64  // since when it has all the copies but one, for Params.NewHolder
+	repair  int64       // when its copies are compared next
+	cmp     *comparison // under way
+	fillAt  int64       // when a learner may be filled, at the earliest
+	full    int64       // since when it has all the copies but one, for Params.NewHolder
 }
 
 // peer is what a member knows of another.
@@ -258,7 +258,7 @@ func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 	fast := mine && sl.active != 0 && sl.active == old.Re && s.PrevRe == old.Re && old.Owner == n.self.Num
 	sl.act = nil
 	n.endDetachedSlot(h)
-	sl.changes++
+	sl.cmp = nil
 	if fast {
 		n.reviseAdding(h)
 		n.reviseLag(h)

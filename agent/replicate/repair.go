@@ -89,40 +89,90 @@ func (n *Node) ackLag(h ring.Slot, from ring.Holder, m *Ack) {
 	}
 }
 
+// comparison is one look at the copies of a slot. Sessions that were written
+// since it began, or that a write was on its way for, tell nothing; all others
+// must be the same everywhere.
+type comparison struct {
+	tag   uint64
+	moved map[session.ID]bool
+}
+
+// movedAtOnce bounds what one comparison remembers; with more writes than that
+// it is given up.
+const movedAtOnce = 4096
+
+// moved notes that a session's state here, or at a copy, is another one now.
+func (n *Node) moved(h ring.Slot, id session.ID) {
+	c := n.slots[h].cmp
+	if c == nil {
+		return
+	}
+	if len(c.moved) >= movedAtOnce {
+		n.slots[h].cmp = nil
+		return
+	}
+	if c.moved == nil {
+		c.moved = map[session.ID]bool{}
+	}
+	c.moved[id] = true
+}
+
 // compare asks the other copies of an open slot for what they hold other than
-// this member, some 30 seconds after the last time (E5).
+// this member, some 30 seconds after the last time (E5): those in sync, and a
+// learner that has been sent everything.
 func (n *Node) compare(h ring.Slot) {
 	sl := &n.slots[h]
 	sl.repair = n.now.Mono + n.jitter(n.p.Repair)
-	if len(sl.writes) > 0 || len(sl.lag) > 0 || n.isDetached() {
+	sl.cmp = nil
+	if n.isDetached() {
 		return
 	}
-	for _, x := range n.t.Slots[h].InSync {
+	to := slices.Clone(n.t.Slots[h].InSync)
+	if a := sl.add; a != nil && a.filled() {
+		to = append(to, a.who)
+	}
+	if len(to) == 1 {
+		return
+	}
+	n.seq++
+	sl.cmp = &comparison{tag: n.seq}
+	for id := range sl.writes {
+		n.moved(h, id)
+	}
+	for k := range sl.lag {
+		n.moved(h, k.id)
+	}
+	for _, x := range to {
 		if x != n.self {
-			n.post(x, &Compare{SlotRe{h, n.t.Slots[h].Re}, ForRepair, sl.changes, n.store.BucketSums(h)}, true)
+			n.post(x, &Compare{SlotRe{h, n.t.Slots[h].Re}, ForRepair, n.seq, n.store.BucketSums(h)}, true)
 		}
 	}
 }
 
-// listedRepair repairs what differs, unless anything was written since the
-// comparison was asked for: then it tells nothing.
+// listedRepair repairs what differs.
 func (n *Node) listedRepair(from ring.Holder, m *Listing) {
 	sl := &n.slots[m.Slot]
-	s := &n.t.Slots[m.Slot]
-	if m.Mask == 0 || !n.open(m.Slot) || m.Tag != sl.changes || len(sl.writes) > 0 || !s.InSyncHas(from) {
+	inSync := n.t.Slots[m.Slot].InSyncHas(from)
+	learns := !inSync && sl.add != nil && sl.add.who == from && sl.add.filled()
+	if m.Mask == 0 || !n.open(m.Slot) || sl.cmp == nil || m.Tag != sl.cmp.tag || !inSync && !learns {
 		return
+	}
+	skip := func(id session.ID) bool {
+		return sl.cmp.moved[id] || sl.writes[id] != nil
 	}
 	theirs := make(map[session.ID]Item, len(m.Items))
 	drop := &Discard{SlotRe: m.SlotRe}
 	fetch := &Fetch{SlotRe: m.SlotRe, Tag: repairTag}
+	var differs uint64
 	for _, x := range m.Items {
 		theirs[x.ID] = x
 		e := n.store.Get(m.Slot, x.ID)
 		switch {
+		case skip(x.ID):
 		case e == nil && x.Dead:
 			drop.Items = append(drop.Items, x) // a tombstone whose time is over here
 		case e == nil || x.Version.Compare(e.Rec.Version()) > 0:
-			n.Stats.Divergence++
+			differs++
 			if n.refuse {
 				drop.Items = append(drop.Items, x)
 			} else {
@@ -131,7 +181,7 @@ func (n *Node) listedRepair(from ring.Holder, m *Listing) {
 		}
 	}
 	n.store.Each(m.Slot, func(e *session.Entry) bool {
-		if m.Mask&(1<<session.Bucket(e.Rec.ID)) == 0 {
+		if m.Mask&(1<<session.Bucket(e.Rec.ID)) == 0 || skip(e.Rec.ID) {
 			return true
 		}
 		x, ok := theirs[e.Rec.ID]
@@ -139,11 +189,18 @@ func (n *Node) listedRepair(from ring.Holder, m *Listing) {
 			return true
 		}
 		if !e.Rec.Dead && x.Version.Compare(e.Rec.Version()) <= 0 {
-			n.Stats.Divergence++
+			differs++
 		}
-		n.addLag(m.Slot, from, e.Rec.ID)
+		if learns {
+			sl.add.queue = append(sl.add.queue, e.Rec.ID)
+		} else {
+			n.addLag(m.Slot, from, e.Rec.ID)
+		}
 		return true
 	})
+	if inSync {
+		n.Stats.Divergence += differs
+	}
 	if len(drop.Items) > 0 {
 		n.post(from, drop, true)
 	}

@@ -188,7 +188,6 @@ func (n *Node) env(h ring.Slot, rec *session.Record, req *session.Request) sessi
 func (n *Node) launch(h ring.Slot, o *op, e *session.Entry, c *session.Change, resp *session.Response) *write {
 	sl := &n.slots[h]
 	n.seq++
-	sl.changes++
 	n.Stats.Writes++
 	w := &write{
 		seq: n.seq, slot: h, id: c.Next.ID, op: o, resp: resp, next: c.Next, twin: c.Twin,
@@ -197,6 +196,9 @@ func (n *Node) launch(h ring.Slot, o *op, e *session.Entry, c *session.Change, r
 	w.updates = append(w.updates, n.update(e, c))
 	if c.Twin != nil {
 		w.updates = append(w.updates, n.fullUpdate(e, c.Twin))
+	}
+	for _, u := range w.updates {
+		n.moved(h, u.ID)
 	}
 	if sl.writes == nil {
 		sl.writes = make(map[session.ID]*write)
@@ -307,7 +309,6 @@ func (n *Node) commit(w *write) {
 	sl := &n.slots[w.slot]
 	s := &n.t.Slots[w.slot]
 	w.done = true
-	sl.changes++
 	delete(sl.writes, w.id)
 	if w.twin != nil {
 		delete(sl.writes, w.twin.ID)
@@ -433,8 +434,12 @@ func (n *Node) storeUpdate(h ring.Slot, u *session.Update, fromOwner bool) bool 
 	if e != nil {
 		rec = e.Rec
 	}
-	if n.refuse && rec != nil && rec.Version().Compare(u.Version()) >= 0 {
-		return true
+	if n.refuse && rec != nil {
+		// One version has one content: another one here is damage, and is repaired.
+		later := rec.Version().Compare(u.Version())
+		if damaged := later == 0 && fromOwner && u.Full != nil && u.Full.Sum() != rec.Sum(); later >= 0 && !damaged {
+			return true
+		}
 	}
 	next, err := u.ApplyTo(rec, !n.refuse, n.now.Mono)
 	if err != nil {
@@ -448,7 +453,7 @@ func (n *Node) storeUpdate(h ring.Slot, u *session.Update, fromOwner bool) bool 
 			return n.storeMerged(h, e, u, fromOwner)
 		}
 	}
-	n.slots[h].changes++
+	n.moved(h, u.ID)
 	n.store.Put(h, next, n.now.Mono, u.Age, u.Left)
 	return true
 }
@@ -461,7 +466,7 @@ func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update, fro
 	if newer == 0 && u.Full.Sum() == e.Rec.Sum() {
 		return true
 	}
-	n.slots[h].changes++
+	n.moved(h, u.ID)
 	if newer > 0 && fromOwner && u.Full.Gen.Detach == 0 && !e.Unsettled && !e.Rec.Dead {
 		n.store.Put(h, u.Full, n.now.Mono, u.Age, u.Left)
 		return true

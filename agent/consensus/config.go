@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"errors"
+	"net"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -70,6 +71,12 @@ func (t Timings) withDefaults() Timings {
 	return t
 }
 
+// ServerDialer connects to one server: whoever else is at its address is an
+// error.
+type ServerDialer interface {
+	DialServer(id member.ID, addr string, timeout time.Duration) (net.Conn, error)
+}
+
 // Config makes a Node. Either Transport or Stream is given.
 type Config struct {
 	ID        member.ID
@@ -78,7 +85,8 @@ type Config struct {
 	Log       hclog.Logger
 	Advertise string // this server's address as the others dial it
 
-	// Stream carries Raft's connections; Run closes it.
+	// Stream carries Raft's connections; Run closes it. It should be a
+	// ServerDialer too.
 	Stream raft.StreamLayer
 	// Transport replaces Stream in tests.
 	Transport raft.Transport

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,9 +171,8 @@ func (n *Node) network() raft.Transport {
 		MaxPool: 3, MaxRPCsInFlight: 2,
 		Timeout: n.cfg.Timings.Transport,
 		Logger:  newQuiet(n.log.Named("net")),
-	}
-	if n.cfg.Address != nil {
-		cfg.ServerAddressProvider = addresses(n.cfg.Address)
+
+		ServerAddressProvider: directory{n},
 	}
 	return raft.NewNetworkTransportWithConfig(cfg)
 }
@@ -224,15 +224,39 @@ func (n *Node) Table() *ring.Table { return n.fsm.current() }
 // one.
 func (n *Node) Watch() (*ring.Table, <-chan struct{}) { return n.fsm.watch() }
 
-// addresses lets Raft dial a server where it is now.
-type addresses func(member.ID) string
+// directory lets Raft dial a server where it is now, and nobody else there: one
+// that lost its disk comes back to the same address as another server, knows of
+// no term, and must not vote in the place of the former.
+type directory struct{ *Node }
 
 // ServerAddr implements raft.ServerAddressProvider.
-func (a addresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	if addr := a(member.ID(id)); addr != "" {
-		return raft.ServerAddress(addr), nil
+func (d directory) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	addr := d.address(id)
+	switch {
+	case addr == "" && d.raft.Load() == nil:
+		return "", fmt.Errorf("no address of server %s is known yet", id) // Raft has the configuration's
+	case id == raft.ServerID(d.cfg.ID):
+		return addr, nil // what the others are told
 	}
-	return "", fmt.Errorf("no address of server %s is known", id)
+	return raft.ServerAddress(id) + "@" + addr, nil
+}
+
+func (d directory) address(id raft.ServerID) raft.ServerAddress {
+	if d.cfg.Address != nil {
+		if addr := d.cfg.Address(member.ID(id)); addr != "" {
+			return raft.ServerAddress(addr)
+		}
+	}
+	r := d.raft.Load()
+	if r == nil {
+		return ""
+	}
+	for _, s := range r.GetConfiguration().Configuration().Servers {
+		if s.ID == id {
+			return s.Address
+		}
+	}
+	return ""
 }
 
 // advertised is a stream layer that names the address told to others, since
@@ -248,6 +272,21 @@ func (a advertised) Addr() net.Addr {
 		return a.StreamLayer.Addr()
 	}
 	return advertisedAddr(a.addr)
+}
+
+// Dial implements raft.StreamLayer for addresses as directory gives them.
+func (a advertised) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	id, addr, named := strings.Cut(string(to), "@")
+	if !named {
+		return a.StreamLayer.Dial(to, timeout)
+	}
+	if addr == "" {
+		return nil, fmt.Errorf("server %s is not here any more", id)
+	}
+	if d, ok := a.StreamLayer.(ServerDialer); ok {
+		return d.DialServer(member.ID(id), addr, timeout)
+	}
+	return a.StreamLayer.Dial(raft.ServerAddress(addr), timeout)
 }
 
 type advertisedAddr string

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/rondel-project/rondel/agent/member"
 )
 
 // RaftLayer is the raft lane as hashicorp/raft wants it: raft.StreamLayer.
@@ -54,11 +56,16 @@ func (r *RaftLayer) Accept() (net.Conn, error) {
 	}
 }
 
-// Dial connects to another agent's raft.
+// Dial connects to the raft of whatever agent is at the address.
 func (r *RaftLayer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return r.DialServer("", string(addr), timeout)
+}
+
+// DialServer connects to the raft of one agent; another at its address refuses.
+func (r *RaftLayer) DialServer(id member.ID, addr string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	conn, _, err := r.t.dial(ctx, string(addr), Raft, want{})
+	conn, _, err := r.t.dial(ctx, addr, Raft, want{id: id})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/rondel-project/rondel/agent/member"
 )
 
 // counting is a state machine that counts.
@@ -68,6 +70,30 @@ func TestRaftLayer_threeServers(t *testing.T) {
 		}
 		return true
 	})
+}
+
+func TestRaftLayer_anotherServerAtTheAddressRefuses(t *testing.T) {
+	t.Parallel()
+	n := newMemNet()
+	a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+	go func() {
+		for {
+			if c, err := b.RaftLayer().Accept(); err != nil {
+				return
+			} else {
+				defer c.Close()
+			}
+		}
+	}()
+	var refused *RefusedError
+	if _, err := a.RaftLayer().DialServer(member.NewID(), "b", time.Second); !errors.As(err, &refused) || refused.Reason != WrongMember {
+		t.Errorf("another: %v", err)
+	}
+	c, err := a.RaftLayer().DialServer(b.peer.ID, "b", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }
 
 func TestRaftLayer_closeEndsItsConnections(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -54,6 +55,8 @@ type Server struct {
 	creates  *creates
 	stopping context.Context // ends with Run, and ends streams and waits
 	stop     context.CancelFunc
+
+	monitors atomic.Int32 // readers of the log who want each request
 }
 
 // New returns a server that serves nothing until Run.
@@ -124,7 +127,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			writeError(out, req, e)
 		}
 	}
-	if s.log.IsDebug() {
+	if s.log.IsDebug() || s.monitors.Load() > 0 {
 		// The path holds session ids; the route does not.
 		s.log.Debug("request", "method", r.Method, "route", pattern, "status", out.status, "duration", time.Since(start))
 	}

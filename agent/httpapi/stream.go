@@ -80,6 +80,10 @@ func (s *Server) agentMonitor(w http.ResponseWriter, r *request) error {
 	sink := hclog.NewSinkAdapter(&hclog.LoggerOptions{Level: level, Output: out, JSONFormat: asJSON})
 	s.o.Logs.RegisterSink(sink)
 	defer s.o.Logs.DeregisterSink(sink)
+	if level <= hclog.Debug {
+		s.monitors.Add(1)
+		defer s.monitors.Add(-1)
+	}
 	contentType := "text/plain; charset=utf-8"
 	if asJSON {
 		contentType = "application/x-ndjson"

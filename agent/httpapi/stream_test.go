@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/rondel-project/rondel/api"
 )
@@ -44,6 +47,28 @@ func TestStream_monitorFollowsTheLog(t *testing.T) {
 	if got := string(buf[:n]); !strings.Contains(got, "told: member=m2") || strings.Contains(got, "not told") {
 		t.Errorf("log: %s", got)
 	}
+}
+
+func TestStream_monitorShowsRequestsThatTheAgentDoesNotLog(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.log.SetLevel(hclog.Info)
+	c := h.client(h.serve())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	lines, err := c.Agent().Monitor(ctx, "debug")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	h.do("GET", "/v1/ring", "")
+	in := bufio.NewScanner(lines)
+	for in.Scan() {
+		if strings.Contains(in.Text(), "request: method=GET route=/v1/ring") {
+			return
+		}
+	}
+	t.Error("the request is not in the log: ", in.Err())
 }
 
 func TestStream_eventsTellOfChanges(t *testing.T) {

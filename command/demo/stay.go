@@ -51,13 +51,13 @@ What to do:
   3. Reload. Another machine answers, and the cart is as it was.
   4. Look at the cluster:
 
-         rondel members -http-addr=%s
-         rondel ring -http-addr=%s
+         %s members -http-addr=%s
+         %s ring -http-addr=%s
 
 Logs and data are in %s until the end.
 Ctrl-C ends all of it.
 
-`, shops[0].PID, shops[0].Name, first.PID, first.Name, last.Place.API(), last.Place.API(), s.Dir())
+`, shops[0].PID, shops[0].Name, first.PID, first.Name, s.Program(), last.Place.API(), s.Program(), last.Place.API(), s.Dir())
 	return err
 }
 

@@ -157,6 +157,9 @@ func (s *Stage) configFile() string { return filepath.Join(s.dir, "rondel.hcl") 
 // Dir returns where data and logs are.
 func (s *Stage) Dir() string { return s.dir }
 
+// Program returns rondel's executable, as to be typed.
+func (s *Stage) Program() string { return s.opts.Program }
+
 // Start starts the front, the agents and the shops, and returns when all is
 // ready.
 func (s *Stage) Start(ctx context.Context) error {

@@ -13,7 +13,13 @@ import (
 func TestOpen_brokenDirectory(t *testing.T) {
 	t.Parallel()
 	for name, breakIt := range map[string]func(t *testing.T, dir string){
-		"flipped bits":  func(t *testing.T, dir string) { edit(t, segment(t, dir), func(b []byte) { b[300] ^= 0xff }) },
+		"flipped bits": func(t *testing.T, dir string) {
+			edit(t, segment(t, dir), func(b []byte) {
+				for i := 300; i < 332; i++ { // more than the padding between two entries
+					b[i] ^= 0xff
+				}
+			})
+		},
 		"wiped segment": func(t *testing.T, dir string) { edit(t, segment(t, dir), func(b []byte) { clear(b) }) },
 		"cut segment":   func(t *testing.T, dir string) { must(t, os.Truncate(segment(t, dir), 400)) },
 		"meta gone":     func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "log", "wal-meta.db"))) },

@@ -129,6 +129,9 @@ func (n *Node) handOver(ctx context.Context, r *raft.Raft) {
 }
 
 func closeTransport(t raft.Transport) {
+	if c, ok := t.(interface{ CloseStreams() }); ok {
+		defer c.CloseStreams() // Close leaves the idle connections open
+	}
 	if c, ok := t.(raft.WithClose); ok {
 		_ = c.Close() // nothing is left to be sent
 	}

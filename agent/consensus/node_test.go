@@ -137,6 +137,9 @@ func (f *fleet) await(e ring.Epoch) {
 
 func (s *server) change(t *testing.T, next member.Number) *ring.Table {
 	t.Helper()
+	if err := s.Barrier(t.Context()); err != nil { // a new leader has to apply what there is first
+		t.Fatal(err)
+	}
 	table, err := s.Propose(t.Context(), &ring.Change{Base: s.Table().Epoch, NextNum: next})
 	if err != nil {
 		t.Fatal(err)

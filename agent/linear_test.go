@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 2, "how many random schedules of faults to run in each mode")
+	seeds     = flag.Int("seeds", defaultSeeds, "how many random schedules of faults to run in each mode")
 	firstSeed = flag.Uint64("seed", 0, "run only this schedule")
 )
 

@@ -73,6 +73,9 @@ func (n *Node) Propose(ctx context.Context, c *ring.Change) (*ring.Table, error)
 	if r == nil {
 		return nil, ErrNotRunning
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("propose: %w", err) // nothing was handed over
+	}
 	var f raft.ApplyFuture
 	cmd := ring.AppendChange([]byte{cmdChange}, c)
 	if err := n.await(ctx, func() raft.Future { f = r.Apply(cmd, n.cfg.Timings.Enqueue); return f }); err != nil {

@@ -102,6 +102,9 @@ func (n *Node) answer(w *write, replicas []number) {
 	w.resp.Owner, w.resp.Replicas = n.self.Num, replicas
 	if w.op != nil && w.op.req != nil && w.op.req.Kind == session.Create {
 		w.resp.Record, w.resp.Left = w.next, w.next.TTL
+		if age := w.next.MaxAge; age > 0 {
+			w.resp.Left = min(w.resp.Left, age)
+		}
 	}
 	if w.op != nil && w.op.req != nil && int(w.op.req.Acks) > len(replicas) {
 		n.finish(w.op, unknownEnd())

@@ -110,3 +110,12 @@ func TestNode_repeatedCreationIsAnsweredWhole(t *testing.T) {
 		t.Errorf("record %v, left %v", r.Record, r.Left)
 	}
 }
+
+func TestNode_creationTellsTheNearerDeadline(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	req := &session.Request{Kind: session.Create, ID: c.mint(0), TTL: time.Hour, MaxAge: time.Minute}
+	if r := c.wantOK(c.do(2, req)); r.Left <= 0 || r.Left > time.Minute {
+		t.Errorf("of a session that lives a minute %v are left", r.Left)
+	}
+}

@@ -192,6 +192,11 @@ func TestResponse_roundTrip(t *testing.T) {
 		if got.Attr != nil {
 			got.Attr = &tidy(&Record{Attrs: []Attr{*got.Attr}}).Attrs[0]
 		}
+		if p.Record != nil { // what it remembers of resends stays with the owner
+			rec := *p.Record
+			rec.Ops = nil
+			p.Record = &rec
+		}
 		if !reflect.DeepEqual(got, p) {
 			t.Fatalf("got  %+v\nwant %+v", got, p)
 		}

@@ -94,7 +94,9 @@ func AppendResponse(b []byte, p *Response, now int64) []byte {
 		b = appendAttr(b, p.Attr)
 	}
 	if p.Record != nil {
-		b = AppendRecord(b, p.Record, now)
+		rec := *p.Record
+		rec.Ops = nil // remembered for resends, no part of the answer
+		b = AppendRecord(b, &rec, now)
 	}
 	return b
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,7 +32,19 @@ func (s *Server) members() []api.Member {
 	return out
 }
 
+// bare refuses a request that carries a body: whoever sends one to an endpoint
+// that changes the agent means something that would be ignored.
+func (r *request) bare() error {
+	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
+		return badRequest("this endpoint takes no body, only what stands in the URL")
+	}
+	return nil
+}
+
 func (s *Server) agentJoin(w http.ResponseWriter, r *request) error {
+	if err := r.bare(); err != nil {
+		return err
+	}
 	if err := checkName("address", r.params[0]); err != nil {
 		return err
 	}
@@ -42,6 +55,9 @@ func (s *Server) agentJoin(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) agentLeave(w http.ResponseWriter, r *request) error {
+	if err := r.bare(); err != nil {
+		return err
+	}
 	force, err := r.flag("force")
 	if err != nil {
 		return err
@@ -53,6 +69,9 @@ func (s *Server) agentLeave(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) agentForceLeave(w http.ResponseWriter, r *request) error {
+	if err := r.bare(); err != nil {
+		return err
+	}
 	prune, err := r.flag("prune")
 	if err != nil {
 		return err
@@ -64,6 +83,9 @@ func (s *Server) agentForceLeave(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) agentReload(w http.ResponseWriter, r *request) error {
+	if err := r.bare(); err != nil {
+		return err
+	}
 	out, err := s.o.Process.Reload(r.Context())
 	if err != nil {
 		return err

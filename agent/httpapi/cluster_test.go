@@ -199,3 +199,13 @@ func TestMetrics_bothForms(t *testing.T) {
 	}
 	h.want(h.do("GET", "/v1/agent/metrics?format=xml", ""), 400)
 }
+
+func TestCluster_changesTakeNoBody(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for _, target := range []string{"/v1/agent/join/10.0.0.9", "/v1/agent/leave", "/v1/agent/force-leave/m2", "/v1/agent/reload"} {
+		if w := h.do("PUT", target, `{"x":1}`); w.Code != 400 {
+			t.Errorf("%s with a body: %d %s", target, w.Code, w.Body)
+		}
+	}
+}

@@ -249,9 +249,6 @@ func (t *Table) EachLiving(h ring.Slot, f func(*Entry) bool) {
 	}
 }
 
-// Oldest returns the least recently used living session of the slot, or nil.
-func (t *Table) Oldest(h ring.Slot) *Entry { return t.slots[h].living.oldest }
-
 // Newest returns the most recently used living session of the slot, or nil.
 func (t *Table) Newest(h ring.Slot) *Entry { return t.slots[h].living.newest }
 

@@ -216,8 +216,10 @@ func compareTables(t *rapid.T, tab *Table, sh *shadow) {
 		if tab.Live(h) != len(alive) {
 			t.Fatalf("slot %d: %d living, want %d", h, tab.Live(h), len(alive))
 		}
-		if o := tab.Oldest(h); (o == nil) != (len(alive) == 0) || o != nil && o.Rec != alive[0].rec {
-			t.Fatal("Oldest is not the least recently used living one")
+		var oldest *Entry
+		tab.EachLiving(h, func(e *Entry) bool { oldest = e; return false })
+		if (oldest == nil) != (len(alive) == 0) || oldest != nil && oldest.Rec != alive[0].rec {
+			t.Fatal("EachLiving does not begin with the least recently used")
 		}
 		if o := tab.Newest(h); (o == nil) != (len(alive) == 0) || o != nil && o.Rec != alive[len(alive)-1].rec {
 			t.Fatal("Newest is not the most recently used")

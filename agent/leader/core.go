@@ -42,6 +42,7 @@ type Core struct {
 	homes    []homeKey       // what the homes were last even for
 	even     bool
 	noted    map[member.Boot]bool // conflicts told of
+	stores   map[member.ID]stored // what members have said of their disks
 	retired  map[member.Boot]bool // runs that were taken out of the table: gossip that is late does not bring them back
 }
 
@@ -69,6 +70,12 @@ type run struct {
 	report   report
 }
 
+// stored is what a run has said of its disk.
+type stored struct {
+	boot  member.Boot
+	store ring.Store
+}
+
 // slotTimes are the leader's own clocks for each slot.
 type slotTimes struct {
 	since   [ring.Slots]time.Duration // owner and home unchanged
@@ -84,7 +91,7 @@ func New(o Options) *Core {
 	c := &Core{
 		p: o.Params, self: o.Self, term: o.Term, elected: o.Elected, cluster: o.Cluster,
 		view: make(map[member.ID]Seen), runs: make(map[member.Number]*run),
-		noted: make(map[member.Boot]bool), retired: make(map[member.Boot]bool), planned: never, dirty: true,
+		noted: make(map[member.Boot]bool), retired: make(map[member.Boot]bool), stores: make(map[member.ID]stored), planned: never, dirty: true,
 	}
 	c.leases.started = never
 	for h := range c.slots.since {

@@ -19,6 +19,9 @@ type leases struct {
 
 func (c *Core) renewed(now time.Duration, m *ring.Renew) {
 	r := c.current(m.From)
+	if said := (stored{m.From.Boot, m.Store}); c.stores[m.ID] != said {
+		c.stores[m.ID], c.urgent = said, true
+	}
 	if r == nil {
 		c.stranger(m)
 		return

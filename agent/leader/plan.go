@@ -28,6 +28,7 @@ func (c *Core) plan(now time.Duration) {
 	d := ring.NewDraft(c.table)
 	c.takeAdds(d)
 	c.joins(now, d)
+	c.noteStores(d)
 	for _, s := range c.asked.stops {
 		if c.current(s.From) == nil {
 			continue
@@ -143,6 +144,13 @@ func (c *Core) joins(now time.Duration, d *ring.Draft) {
 			continue
 		}
 		m := c.table.ByID(id)
+		said := c.stores[id]
+		if c.table.Settings.Disk && (m == nil || m.Boot != s.Boot) {
+			if said.boot != s.Boot {
+				continue // its Renew tells in a moment what its disk holds
+			}
+			s.Store = said.store
+		}
 		if m != nil && m.Boot == s.Boot {
 			r := c.run(m.Num)
 			if m.State == ring.Down && (s.Status != member.Alive || !c.backAgain(now, m, r)) {
@@ -156,12 +164,25 @@ func (c *Core) joins(now time.Duration, d *ring.Draft) {
 			d.Down(m.Num) // nobody else can tell that the run before this one is gone
 		}
 		err := d.Join(s.Candidacy)
-		if err == nil && m != nil && m.Boot == s.Boot && m.State == ring.Down && now-c.run(m.Num).downAt >= c.p.DownMax {
+		returns := m != nil && m.State == ring.Down && (m.Boot == s.Boot || c.table.Settings.Disk)
+		if err == nil && returns && now-c.run(m.Num).downAt >= c.p.DownMax {
 			d.Discard(m.Num)
 		}
 		if errors.Is(err, ring.ErrNameConflict) && !c.noted[s.Boot] {
 			c.noted[s.Boot] = true
 			c.do(Note{Kind: NoteConflict, Name: s.Name, Why: err.Error()})
+		}
+	}
+}
+
+// noteStores plans that the table names what the members' disks hold now.
+func (c *Core) noteStores(d *ring.Draft) {
+	for i := range c.table.Members {
+		m := &c.table.Members[i]
+		if said := c.stores[m.ID]; said.boot == m.Boot && said.store != m.Store {
+			if now := d.Table().Member(m.Num); now != nil && now.Boot == m.Boot {
+				d.Store(m.Num, said.store)
+			}
 		}
 	}
 }

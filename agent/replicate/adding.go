@@ -362,7 +362,7 @@ func (n *Node) onDiscard(from ring.Holder, m *Discard) {
 	}
 	for _, x := range m.Items {
 		if e := n.store.Get(m.Slot, x.ID); e != nil && e.Rec.Version() == x.Version && !e.Unsettled {
-			n.store.Remove(e)
+			n.remove(e)
 		}
 	}
 }

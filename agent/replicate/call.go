@@ -30,6 +30,7 @@ type call struct {
 	maybe    bool // the owner may have done it
 	lost     bool // an owner was replaced while it worked on it
 	done     bool
+	after    uint64 // Answer.After of what it is answered with
 }
 
 type callState uint8
@@ -50,6 +51,8 @@ type op struct {
 	merge    *session.Update // not a request: an offered record to be merged (S6)
 	same     []*op           // the same operation, come again while this one waited
 	answered bool
+	reads    bool   // answered with a state that was there before:
+	after    uint64 // which is on disk with this log record
 }
 
 const retryAfter = time.Second
@@ -192,10 +195,10 @@ func (n *Node) endCall(c *call, r *session.Response) {
 	c.done = true
 	delete(n.calls, c.id)
 	if c.from.Num != 0 {
-		n.send(c.from, &Reply{c.handle, r})
+		n.reply(c.from, &Reply{c.handle, r}, c.after)
 		return
 	}
-	n.out.Answers = append(n.out.Answers, Answer{c.handle, r})
+	n.out.Answers = append(n.out.Answers, Answer{c.handle, r, c.after})
 }
 
 // retryCalls routes the waiting calls again, after a new table.
@@ -262,11 +265,23 @@ func (n *Node) finish(o *op, r *session.Response) {
 		c := *r
 		n.finish(s, &c)
 	}
+	after := n.journal.last
+	if o.reads {
+		after = o.after
+	}
 	if o.call != nil {
+		o.call.after = after
 		n.settleCall(o.call, r)
 		return
 	}
-	n.send(o.from, &Reply{o.handle, r})
+	n.reply(o.from, &Reply{o.handle, r}, after)
+}
+
+func (n *Node) reply(to ring.Holder, m *Reply, after uint64) {
+	n.send(to, m)
+	if k := len(n.out.Sends); k > 0 && n.out.Sends[k-1].Msg == m {
+		n.out.Sends[k-1].After = after
+	}
 }
 
 func (n *Node) onForward(from ring.Holder, m *Forward) {

@@ -52,7 +52,7 @@ func (n *Node) commit(w *write) {
 	if w.op != nil && w.op.merge != nil && !w.next.Dead {
 		left = w.op.merge.Left // a merge is no use
 	}
-	e := n.store.Put(w.slot, w.next, n.now.Mono, age, left)
+	e := n.put(w.slot, w.next, age, left, w.updates[0])
 	if w.op == nil || w.op.merge == nil {
 		e.Used = n.now.Mono
 	}
@@ -61,7 +61,7 @@ func (n *Node) commit(w *write) {
 		n.markUnsettled(e)
 	}
 	if w.twin != nil {
-		e := n.store.Put(w.slot, w.twin, n.now.Mono, age, n.idle(w.twin))
+		e := n.put(w.slot, w.twin, age, n.idle(w.twin), nil)
 		if unsettled {
 			n.markUnsettled(e)
 		}

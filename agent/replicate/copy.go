@@ -75,7 +75,7 @@ func (n *Node) storeUpdate(h ring.Slot, u *session.Update, fromOwner bool) bool 
 		}
 	}
 	n.moved(h, u.ID)
-	n.store.Put(h, next, n.now.Mono, u.Age, u.Left)
+	n.put(h, next, u.Age, u.Left, u)
 	return true
 }
 
@@ -89,7 +89,7 @@ func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update, fro
 	}
 	n.moved(h, u.ID)
 	if newer > 0 && fromOwner && u.Full.Gen.Detach == 0 && !e.Unsettled && !e.Rec.Dead {
-		n.store.Put(h, u.Full, n.now.Mono, u.Age, u.Left)
+		n.put(h, u.Full, u.Age, u.Left, nil)
 		return true
 	}
 	merged, conflicts := session.Merge(e.Rec, u.Full)
@@ -105,7 +105,7 @@ func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update, fro
 	if merged.Dead && !u.Full.Dead {
 		left = max(time.Duration(e.Deadline-n.now.Mono), 1) // of the tombstone
 	}
-	e = n.store.Put(h, merged, n.now.Mono, u.Age, left)
+	e = n.put(h, merged, u.Age, left, nil)
 	if !known {
 		n.markUnsettled(e)
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	Config
 	Link  Link
 	Clock func() Time // of this member; Mono must never fall
+	// Disk, if set, keeps what the core logs; Config.Disk is then true.
+	Disk Disk
 	// OnTable, if set, is called for each newer table, in order.
 	OnTable func(*ring.Table)
 }
@@ -45,6 +47,7 @@ type Engine struct {
 	link  Link
 	clock func() Time
 	onTab func(*ring.Table)
+	disk  Disk
 
 	mu        sync.Mutex // guards all below but view
 	node      *Node
@@ -58,7 +61,8 @@ type Engine struct {
 	touches   touchFilter
 	greetings greetings
 	offset    time.Duration // of the clock, as told in the log; only for Run
-	answers   sync.Pool     // of channels that one answer goes through at a time
+	held      held
+	answers   sync.Pool // of channels that one answer goes through at a time
 }
 
 // NewEngine returns an engine that has no table yet. It owns no goroutine until
@@ -66,7 +70,7 @@ type Engine struct {
 func NewEngine(o Options, log hclog.Logger) *Engine {
 	e := &Engine{
 		log: log.Named("sessions"), link: o.Link, clock: o.Clock, onTab: o.OnTable,
-		node: NewNode(o.Config), waiting: map[uint64]chan *session.Response{},
+		disk: o.Disk, held: held{gate: o.Disk != nil}, node: NewNode(o.Config), waiting: map[uint64]chan *session.Response{},
 	}
 	e.answers.New = func() any { return make(chan *session.Response, 1) }
 	e.touches.every = min(o.Defaults.TTL/20, 10*time.Second)
@@ -109,6 +113,9 @@ func (e *Engine) stepBuffered(f func(now Time, out *Out), flush bool) {
 }
 
 func (e *Engine) deliver(now Time) {
+	if e.disk != nil {
+		e.keep()
+	}
 	var encoded Message
 	for i := range e.out.Sends {
 		s := &e.out.Sends[i]
@@ -123,6 +130,10 @@ func (e *Engine) deliver(now Time) {
 			e.buf = AppendMessage(e.buf, s.Msg, now.Mono)
 			encoded = s.Msg
 		}
+		if e.held.waits(s.After) {
+			e.held.send(s, e.buf)
+			continue
+		}
 		e.link.Send(m, s.Bulk, e.buf)
 	}
 	if cap(e.buf) > 1<<20 {
@@ -132,17 +143,25 @@ func (e *Engine) deliver(now Time) {
 		e.link.ToLeader(m)
 	}
 	for _, a := range e.out.Answers {
-		if ch := e.waiting[a.Handle]; ch != nil {
-			delete(e.waiting, a.Handle)
-			e.name(a.Resp)
-			ch <- a.Resp
+		if e.held.waits(a.After) {
+			e.held.answer(a)
+			continue
 		}
+		e.answer(a)
 	}
 	if e.out.Table != nil {
 		e.view.Store(newView(e.view.Load(), e.node, time.Now()))
 		if e.onTab != nil {
 			e.tables = append(e.tables, e.out.Table)
 		}
+	}
+}
+
+func (e *Engine) answer(a Answer) {
+	if ch := e.waiting[a.Handle]; ch != nil {
+		delete(e.waiting, a.Handle)
+		e.name(a.Resp)
+		ch <- a.Resp
 	}
 }
 

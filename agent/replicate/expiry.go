@@ -60,6 +60,7 @@ func (n *Node) flushTouches(entries []*session.Entry) {
 		if n.store.Get(h, e.Rec.ID) != e || e.Rec.Dead || e.Deadline == 0 {
 			continue
 		}
+		n.logUse(e)
 		item := TouchItem{h, e.Rec.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)}
 		for _, x := range n.t.Slots[h].InSync {
 			if x != n.self {
@@ -140,6 +141,7 @@ func (n *Node) onTouch(from ring.Holder, m *Touch) {
 		}
 		if e := n.store.Get(x.Slot, x.ID); e != nil && !e.Rec.Dead {
 			n.store.Extend(e, n.now.Mono+int64(x.Left))
+			n.logUse(e)
 		}
 	}
 	n.post(from, &TouchAck{m.Seq}, true)
@@ -173,7 +175,7 @@ func (n *Node) tickExpiry() {
 			return 0
 		case e.Rec.Dead:
 			if n.now.Mono-e.Deadline > int64(10*time.Minute) {
-				n.store.Remove(e)
+				n.remove(e)
 				return 0
 			}
 			return n.now.Mono + int64(time.Minute)
@@ -210,7 +212,7 @@ func (n *Node) forget(h ring.Slot, e *session.Entry, gone map[number]map[ring.Sl
 		gone[x.Num][h] = append(gone[x.Num][h], Item{e.Rec.ID, e.Rec.Version(), e.Rec.Sum(), true})
 	}
 	n.moved(h, e.Rec.ID)
-	n.store.Remove(e)
+	n.remove(e)
 }
 
 // expire begins the write of the session's tombstone; nil where too few copies

@@ -80,7 +80,7 @@ func (n *Node) tickLease() {
 // renewal tells the leader how the slots fare that this member owns.
 func (n *Node) renewal() *ring.Renew {
 	r := &ring.Renew{
-		From: ring.Holder{Num: n.self.Num, Boot: n.cfg.Boot}, ID: n.cfg.ID, Sent: n.now.Mono, Epoch: n.t.Epoch,
+		From: ring.Holder{Num: n.self.Num, Boot: n.cfg.Boot}, ID: n.cfg.ID, Sent: n.now.Mono, Epoch: n.t.Epoch, Store: n.journal.store,
 	}
 	for h := range ring.Slot(ring.Slots) {
 		if !n.owns(h) {

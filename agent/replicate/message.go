@@ -198,15 +198,17 @@ func (*Pong) message()        {}
 // Send is a message on its way. To names one run of a member: a connection to
 // another run must drop it. Bulk messages may wait for others.
 type Send struct {
-	To   ring.Holder
-	Bulk bool
-	Msg  Message
+	To    ring.Holder
+	Bulk  bool
+	Msg   Message
+	After uint64 // the log record that must be on disk before; 0: none
 }
 
 // Reply to a local request.
 type Answer struct {
 	Handle uint64
 	Resp   *session.Response
+	After  uint64 // as Send's
 }
 
 // Out collects what a step wants done. The driver empties it after each step.
@@ -215,6 +217,8 @@ type Out struct {
 	Answers []Answer
 	Leader  []ring.Message // for whoever leads
 	Table   *ring.Table    // adopted in this step
+	Log     []byte         // records to be written to disk, where the core has one
+	Logged  uint64         // number of the last of them
 }
 
 // Reset empties o for the next step, keeping its memory.
@@ -223,6 +227,7 @@ func (o *Out) Reset() {
 	clear(o.Answers)
 	clear(o.Leader)
 	o.Sends, o.Answers, o.Leader, o.Table = o.Sends[:0], o.Answers[:0], o.Leader[:0], nil
+	o.Log, o.Logged = o.Log[:0], 0
 }
 
 // Time is a moment as one member sees it.

@@ -17,6 +17,7 @@ type Config struct {
 	Boot     member.Boot
 	Params   Params
 	Defaults Defaults
+	Disk     bool   // log what is held, and let promises wait for it
 	Seed     uint64 // of jitter and of the ids of operations
 }
 
@@ -54,6 +55,7 @@ type Node struct {
 	seq     uint64
 	hlc     uint64
 	clocks  clocks
+	journal journal
 	seals   map[number][]SlotRe
 	adds    []ring.Candidate
 	touched []*session.Entry
@@ -113,9 +115,9 @@ type peer struct {
 func NewNode(cfg Config) *Node {
 	return &Node{
 		cfg: cfg, p: cfg.Params, ttl: cfg.Defaults.TTL, t: &ring.Table{}, keys: session.NewKeyring(nil),
-		rng:   rand.New(rand.NewPCG(cfg.Seed, binary.LittleEndian.Uint64(cfg.Boot[:8]))),
-		store: session.NewTable(cfg.Params.Tombstone),
-		peers: map[number]*peer{}, calls: map[uint64]*call{}, seals: map[number][]SlotRe{},
+		rng:     rand.New(rand.NewPCG(cfg.Seed, binary.LittleEndian.Uint64(cfg.Boot[:8]))),
+		store:   session.NewTable(cfg.Params.Tombstone),
+		journal: journal{on: cfg.Disk}, peers: map[number]*peer{}, calls: map[uint64]*call{}, seals: map[number][]SlotRe{},
 	}
 }
 
@@ -189,7 +191,7 @@ func (n *Node) post(to ring.Holder, m Message, bulk bool) {
 		p.tableSent, p.tableSentAt = n.t.Epoch, n.now.Mono
 		n.out.Sends = append(n.out.Sends, Send{To: to, Msg: &TableUpdate{n.t.Since(p.epoch)}})
 	}
-	n.out.Sends = append(n.out.Sends, Send{To: to, Bulk: bulk, Msg: m})
+	n.out.Sends = append(n.out.Sends, Send{To: to, Bulk: bulk, Msg: m, After: n.after(m)})
 }
 
 // holder returns the present run of num by the table.

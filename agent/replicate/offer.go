@@ -16,7 +16,7 @@ func (n *Node) markUnsettled(e *session.Entry) {
 	if n.refuse || e.Unsettled {
 		return
 	}
-	n.store.Settle(e, false)
+	n.settle(e, false)
 	n.unsettled = append(n.unsettled, unsettled{e, n.now.Mono})
 }
 
@@ -68,7 +68,7 @@ func (n *Node) discardOld() {
 		}
 		n.store.Each(h, func(e *session.Entry) bool {
 			if !e.Unsettled || !spared[e] {
-				n.store.Remove(e)
+				n.remove(e)
 			}
 			return true
 		})
@@ -92,7 +92,7 @@ func (n *Node) settleOwn(h ring.Slot, e *session.Entry) {
 		}
 	}
 	if !behind {
-		n.store.Settle(e, true)
+		n.settle(e, true)
 	}
 }
 
@@ -151,6 +151,6 @@ func (n *Node) onOfferAck(_ ring.Holder, m *OfferAck) {
 		return
 	}
 	if e := n.store.Get(m.Slot, m.ID); e != nil && e.Unsettled && e.Rec.Version().Compare(m.Version) <= 0 {
-		n.store.Settle(e, true)
+		n.settle(e, true)
 	}
 }

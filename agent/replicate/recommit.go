@@ -117,7 +117,7 @@ func (n *Node) recommit(h ring.Slot) {
 			}
 		}
 		f.best = f.best.Restamp(v)
-		n.store.Put(h, f.best, n.now.Mono, f.age, f.left)
+		n.put(h, f.best, f.age, f.left, nil)
 		a.left++
 	}
 	n.sendCommits(h)

@@ -266,7 +266,7 @@ func (n *Node) onDropOK(from ring.Holder, m *DropOK) {
 		}
 		n.store.Each(x.Slot, func(e *session.Entry) bool {
 			if !e.Unsettled {
-				n.store.Remove(e)
+				n.remove(e)
 			}
 			return true
 		})

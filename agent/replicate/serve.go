@@ -79,6 +79,9 @@ func (n *Node) perform(h ring.Slot, o *op) {
 		return
 	}
 	n.Stats.Reads++
+	if o.reads = true; e != nil {
+		o.after = e.Logged
+	}
 	n.finish(o, n.read(h, e, o.req))
 }
 
@@ -161,6 +164,7 @@ func (n *Node) readStale(c *call) bool {
 	r := n.read(c.slot, e, &req)
 	r.Stale, r.Owner = true, n.t.Slots[c.slot].Owner
 	r.Replicas = nil
+	c.after = e.Logged
 	n.endCall(c, r)
 	return true
 }

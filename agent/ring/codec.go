@@ -171,7 +171,7 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 		m := &members[i]
 		b = binary.AppendUvarint(b, uint64(m.Num))
 		b = append(b, m.Boot[:]...)
-		b = append(b, byte(m.State), flags(m.Witness, m.Drain, m.Discards > 0))
+		b = append(b, byte(m.State), flags(m.Witness, m.Drain, m.Discards > 0, m.Store != (Store{})))
 		b = binary.AppendUvarint(b, uint64(m.Weight))
 		b = binary.AppendUvarint(b, uint64(m.Changed))
 		b = appendID(b, m.ID)
@@ -180,6 +180,9 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 		if m.Discards > 0 {
 			b = binary.AppendUvarint(b, uint64(m.Discards))
 		}
+		if m.Store != (Store{}) {
+			b = append(b, m.Store[:]...)
+		}
 	}
 	return appendNums(b, order)
 }
@@ -187,7 +190,7 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 func (r *reader) members() (members []Member, order []member.Number) {
 	for range r.count(24) {
 		m := Member{Num: r.num(), Boot: r.array16(), State: State(r.byte())}
-		f := r.flags(3)
+		f := r.flags(4)
 		m.Witness, m.Drain = f&1 != 0, f&2 != 0
 		m.Weight = uint16(r.upTo(math.MaxUint16))
 		m.Changed = r.epoch()
@@ -195,6 +198,11 @@ func (r *reader) members() (members []Member, order []member.Number) {
 		if f&4 != 0 {
 			if m.Discards = uint32(r.upTo(math.MaxUint32)); m.Discards == 0 {
 				r.fail("no discards, and marked")
+			}
+		}
+		if f&8 != 0 {
+			if m.Store = r.array16(); m.Store == (Store{}) {
+				r.fail("no store, and marked")
 			}
 		}
 		if m.State < Joining || m.State > Leaving {

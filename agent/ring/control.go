@@ -13,6 +13,7 @@ type Renew struct {
 	ID    member.ID
 	Sent  int64 // the sender's own clock, handed back in the Grant
 	Epoch Epoch // of the sender's table, so that the answer carries only what is new
+	Store Store
 	Owned []SlotLoad
 }
 

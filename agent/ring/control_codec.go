@@ -11,7 +11,7 @@ type Kind byte
 
 // The control messages.
 const (
-	KindRenew Kind = iota + 1
+	_ Kind = iota + 1 // Renew, as it was without Renew.Store
 	KindGrant
 	KindNotLeader
 	KindTableUpdate
@@ -21,6 +21,7 @@ const (
 	KindStop
 	KindAddInSync
 	KindAddInSyncNo
+	KindRenew
 )
 
 // Message is a control message: *Renew, *Grant, *NotLeader, *TableUpdate,
@@ -78,6 +79,11 @@ func DecodeMessage(b []byte) (Message, error) {
 var decoders = map[Kind]func(*reader) Message{
 	KindRenew: func(r *reader) Message {
 		m := &Renew{From: r.holder(), ID: r.id(), Sent: int64(r.uint()), Epoch: r.epoch()}
+		if r.flags(1) != 0 {
+			if m.Store = r.array16(); m.Store == (Store{}) {
+				r.fail("no store, and marked")
+			}
+		}
 		for range r.count(3) {
 			s := SlotLoad{Slot: r.slot()}
 			f := r.flags(2)
@@ -119,6 +125,9 @@ func (m *Renew) append(b []byte) []byte {
 	b = appendID(b, m.ID)
 	b = binary.AppendUvarint(b, uint64(m.Sent))
 	b = binary.AppendUvarint(b, uint64(m.Epoch))
+	if b = append(b, flags(m.Store != (Store{}))); m.Store != (Store{}) {
+		b = append(b, m.Store[:]...)
+	}
 	b = binary.AppendUvarint(b, uint64(len(m.Owned)))
 	for _, s := range m.Owned {
 		b = binary.AppendUvarint(b, uint64(s.Slot))

@@ -193,19 +193,34 @@ func (d *Draft) settle() {
 
 // reset gives up what the slot's last copy held. Without a member to take the
 // slot it stays as it is.
+//
+// With copies on disk the first choice is a member whose last run held the slot:
+// what it has found of that on its disk is the best there is.
 func (d *Draft) reset(h Slot) bool {
+	if d.t.Settings.Disk {
+		for _, num := range d.walk(h) {
+			if m := d.member(num); m.State != Down && slices.ContainsFunc(d.t.Slots[h].InSync, func(x Holder) bool { return x.Num == num }) {
+				d.takeOver(h, m)
+				return true
+			}
+		}
+	}
 	for _, states := range [][]State{{Up}, {Joining}, {Leaving, Stopping}} {
 		for _, num := range d.walk(h) {
 			m := d.member(num)
 			if slices.Contains(states, m.State) {
-				d.setInSync(h, []Holder{m.Holder()})
-				d.t.Slots[h].Owner = num
-				d.lost[h] = true
+				d.takeOver(h, m)
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func (d *Draft) takeOver(h Slot, m *Member) {
+	d.setInSync(h, []Holder{m.Holder()})
+	d.t.Slots[h].Owner = m.Num
+	d.lost[h] = true
 }
 
 // Stalled reports whether no run that is in sync for h may answer: nobody can

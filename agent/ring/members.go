@@ -28,6 +28,7 @@ type Candidacy struct {
 	Boot    member.Boot
 	Witness bool
 	Weight  uint16
+	Store   Store // what the run has found on its disk, whole
 }
 
 // First plans the first table (L0) for the members given: numbers and order by
@@ -82,7 +83,7 @@ func (c Candidacy) entry(num member.Number, s State) Member {
 	}
 	return Member{
 		Num: num, ID: c.ID, Name: c.Name, Addr: c.Addr, Boot: c.Boot,
-		State: s, Witness: c.Witness, Weight: w,
+		State: s, Witness: c.Witness, Weight: w, Store: c.Store,
 	}
 }
 
@@ -125,13 +126,40 @@ func (d *Draft) rejoin(m *Member, c Candidacy) error {
 	if !same || m.State == Down {
 		next.State = Joining
 	}
+	if same {
+		next.Store = m.Store
+	}
 	witness := m.Witness != next.Witness
+	old, kept := m.Holder(), !same && m.Store != (Store{}) && m.Store == next.Store
 	*m = next
+	if kept {
+		d.replace(old, next.Holder())
+	}
 	if witness {
 		d.reordered()
 	}
 	d.settle()
 	return nil
+}
+
+// replace puts a member's new run where the one before is in sync: the same
+// store holds the same copies. Re rises there, so that the slot's owner compares
+// them before anybody is served.
+func (d *Draft) replace(old, run Holder) {
+	for h := range Slot(Slots) {
+		if s := &d.t.Slots[h]; s.InSyncHas(old) {
+			set := slices.Clone(s.InSync)
+			set[slices.Index(set, old)] = run
+			d.setInSync(h, set)
+		}
+	}
+}
+
+// Store plans that the table names what a member's disk holds.
+func (d *Draft) Store(num member.Number, s Store) {
+	if m := d.member(num); m != nil {
+		m.Store = s
+	}
 }
 
 // Discard plans that a member which returns forgets what it holds before it is

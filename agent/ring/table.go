@@ -62,6 +62,12 @@ func (s State) String() string {
 	return "unknown"
 }
 
+// Store names what a member's disk holds. It is made anew whenever that may be
+// less than the member has acknowledged; zero means that the member has no disk,
+// or none that holds everything. A new run with the same store holds what the
+// run before it held.
+type Store = [16]byte
+
 // Holder is one run of one member: what an in-sync set is made of, so that a
 // restarted process never counts for what the one before it held.
 type Holder struct {
@@ -83,6 +89,7 @@ type Member struct {
 	// Discards rises each time that the member was away for so long that it must
 	// forget what it holds, but for slots in which it is in sync.
 	Discards uint32
+	Store    Store // durability = "disk": what its disk was known to hold last
 	Changed  Epoch // when this entry was last changed
 }
 

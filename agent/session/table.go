@@ -24,11 +24,14 @@ type Entry struct {
 	Touched   bool  // used since the last touch batch
 	Unsettled bool  // acknowledged without an owner or without all copies: to be offered to the owner
 
+	tomb, gone bool // in the list of tombstones; removed
 	slot       ring.Slot
 	older, yng *Entry // the slot's list by last use, of living ones or of tombstones
-	tomb       bool   // which of the two it is in
 	wake       int64  // when the expiry heap looks at it, at the latest
-	gone       bool
+
+	// Logged is the number of the log record that holds this state, where the
+	// member keeps a log.
+	Logged uint64
 }
 
 // Slot returns the slot that the session is in.

@@ -1,0 +1,222 @@
+package replicate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/internal/codec"
+	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// journal is how a core keeps on disk what it holds (durability = "disk"): each
+// change becomes a record of Out.Log, numbered from 1 in each run. What a
+// message promises to others, or an answer to a client, waits until the records
+// up to its After are on disk. Messages that only ask, or carry news to other
+// copies, wait for nothing, so that all disks write at the same time.
+type journal struct {
+	on    bool
+	last  uint64
+	store StoreID
+}
+
+// StoreID names what one disk holds; it is made anew whenever that may be less
+// than its member has acknowledged. Zero: no disk, or not whole.
+type StoreID = ring.Store
+
+// The kinds of record, as they stand in the first byte of their encoding. They
+// are never renumbered.
+const (
+	logPut byte = iota + 1
+	logTouch
+	logRemove
+	logSettle
+)
+
+// Flags of a logged put.
+const (
+	putUnsettled byte = 1 << iota
+	putKeepDead       // a delta keeps removed attributes
+)
+
+// ErrJournal means that a journal is not what a core has written.
+var ErrJournal = errors.New("the journal of sessions is not what was written")
+
+// put stores rec as the session's state and logs it. u, if not nil, is the
+// delta that made rec of what is stored now.
+func (n *Node) put(h ring.Slot, rec *session.Record, age, left time.Duration, u *session.Update) *session.Entry {
+	if !n.journal.on {
+		return n.store.Put(h, rec, n.now.Mono, age, left)
+	}
+	delta := false
+	if e := n.store.Get(h, rec.ID); u != nil && u.Full == nil && e != nil {
+		delta = e.Rec.Version() == u.Base && !e.Rec.Dead
+	}
+	e := n.store.Put(h, rec, n.now.Mono, age, left)
+	stored := n.storedUpdate(e)
+	if delta {
+		stored = &session.Update{ID: u.ID, Base: u.Base, Next: u.Next, Set: u.Set, Op: u.Op, Left: stored.Left, Age: stored.Age}
+	}
+	n.logPut(e, stored)
+	return e
+}
+
+func (n *Node) logPut(e *session.Entry, u *session.Update) {
+	var flags byte
+	if e.Unsettled {
+		flags |= putUnsettled
+	}
+	if u.Full == nil && !n.refuse {
+		flags |= putKeepDead
+	}
+	b := append(n.record(logPut, e.Slot()), flags)
+	n.out.Log = session.AppendUpdate(b, u, n.now.Mono)
+	e.Logged = n.journal.last
+}
+
+// remove forgets a session.
+func (n *Node) remove(e *session.Entry) {
+	n.store.Remove(e)
+	if n.journal.on {
+		n.out.Log = codec.AppendBytes(n.record(logRemove, e.Slot()), e.Rec.ID)
+	}
+}
+
+// settle sets or clears a session's Unsettled mark.
+func (n *Node) settle(e *session.Entry, settled bool) {
+	if e.Unsettled != settled {
+		return
+	}
+	n.store.Settle(e, settled)
+	if n.journal.on {
+		n.out.Log = codec.AppendBool(codec.AppendBytes(n.record(logSettle, e.Slot()), e.Rec.ID), settled)
+		e.Logged = n.journal.last
+	}
+}
+
+// logUse logs how long a session has left after uses.
+func (n *Node) logUse(e *session.Entry) {
+	if !n.journal.on || e.Rec.Dead || e.Deadline == 0 {
+		return
+	}
+	b := codec.AppendBytes(n.record(logTouch, e.Slot()), e.Rec.ID)
+	n.out.Log = binary.AppendUvarint(b, uint64(max(e.Deadline-n.now.Mono, 1)))
+}
+
+// record begins the next record.
+func (n *Node) record(kind byte, h ring.Slot) []byte {
+	n.journal.last++
+	n.out.Logged = n.journal.last
+	return binary.AppendUvarint(append(n.out.Log, kind), uint64(h))
+}
+
+// after returns the number of the record that must be on disk before m leaves.
+func (n *Node) after(m Message) uint64 {
+	switch m.(type) {
+	case *Ack, *SealAck, *Listing, *Records, *TouchAck, *OfferAck, *DropOK:
+		return n.journal.last
+	}
+	return 0
+}
+
+// Dump logs all that the slot holds anew, so that what was logged of it before
+// can be forgotten.
+func (n *Node) Dump(t Time, h ring.Slot, out *Out) {
+	n.begin(t, out)
+	if n.journal.on {
+		n.store.Each(h, func(e *session.Entry) bool {
+			n.logPut(e, n.storedUpdate(e))
+			return true
+		})
+	}
+	n.end()
+}
+
+// SetStore tells the core the id of the disk that holds everything it holds, or
+// zero. The leader hears of it with the next Renew.
+func (n *Node) SetStore(id StoreID) {
+	if n.journal.store != id {
+		n.journal.store, n.lease.renewAt = id, 0
+	}
+}
+
+// Load takes records that an earlier run has logged, in their order, before
+// anything else happens to this core. elapsed is how long ago they were written:
+// ages and remaining times run on while nobody serves. It returns ErrJournal
+// where they cannot be what was written; what precedes the fault is loaded.
+func (n *Node) Load(t Time, records []byte, elapsed time.Duration) error {
+	n.now = t
+	elapsed = max(elapsed, 0)
+	r := codec.NewReader(records)
+	for r.Len() > 0 && r.Err() == nil {
+		if err := n.load(r, elapsed); err != nil {
+			return err
+		}
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	return nil
+}
+
+func (n *Node) load(r *codec.Reader, elapsed time.Duration) error {
+	kind, h := r.Byte(), readSlot(r)
+	then := n.now.Mono - int64(elapsed)
+	switch kind {
+	case logPut:
+		flags := r.Byte()
+		u := session.ReadUpdate(r, then)
+		if r.Err() != nil {
+			return nil // told by the caller
+		}
+		return n.loadPut(h, flags, u, elapsed)
+	case logTouch:
+		id, left := readID(r), readDuration(r)
+		if e := n.store.Get(h, id); r.Err() == nil && e != nil && !e.Rec.Dead {
+			n.store.Extend(e, then+int64(left))
+		}
+	case logRemove:
+		id := readID(r)
+		if e := n.store.Get(h, id); r.Err() == nil && e != nil {
+			n.store.Remove(e)
+		}
+	case logSettle:
+		id, settled := readID(r), r.Bool()
+		if e := n.store.Get(h, id); r.Err() == nil && e != nil {
+			n.loadSettled(e, settled, elapsed)
+		}
+	default:
+		r.Fail(fmt.Errorf("record of kind %d: %w", kind, codec.ErrMalformed))
+	}
+	return nil
+}
+
+func (n *Node) loadPut(h ring.Slot, flags byte, u *session.Update, elapsed time.Duration) error {
+	var rec *session.Record
+	if e := n.store.Get(h, u.ID); e != nil {
+		rec = e.Rec
+	}
+	next, err := u.ApplyTo(rec, flags&putKeepDead != 0, n.now.Mono)
+	if err != nil {
+		return fmt.Errorf("%w: a change of another state than the one before it: %w", ErrJournal, err)
+	}
+	n.see(next.Attrs)
+	left := u.Left
+	if left > 0 {
+		left = max(left-elapsed, 1)
+	}
+	e := n.store.Put(h, next, n.now.Mono, u.Age+elapsed, left)
+	n.loadSettled(e, flags&putUnsettled == 0, elapsed)
+	return nil
+}
+
+func (n *Node) loadSettled(e *session.Entry, settled bool, elapsed time.Duration) {
+	if e.Unsettled == settled {
+		n.store.Settle(e, settled)
+		if !settled {
+			n.unsettled = append(n.unsettled, unsettled{e, n.now.Mono - int64(elapsed)})
+		}
+	}
+}

@@ -25,6 +25,7 @@ type peer struct {
 	answers   Reach // what a probe of it shows
 	others    Reach // what others find, where that differs
 	renews    bool
+	store     ring.Store
 	closed    map[ring.Slot]bool
 	sessions  uint32
 	busy      bool
@@ -197,7 +198,7 @@ func (s *stage) receive(a Send) {
 
 func (s *stage) renew(i int) {
 	p := s.peer(i)
-	r := &ring.Renew{ID: p.ID, Sent: int64(s.now), Epoch: p.table.Epoch, From: ring.Holder{Boot: p.Boot}}
+	r := &ring.Renew{ID: p.ID, Store: p.store, Sent: int64(s.now), Epoch: p.table.Epoch, From: ring.Holder{Boot: p.Boot}}
 	if m := p.table.ByID(p.ID); m != nil {
 		r.From.Num = m.Num
 		for h := range ring.Slot(ring.Slots) {

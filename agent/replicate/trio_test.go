@@ -33,6 +33,7 @@ type trio struct {
 	taking bool                   // the leader counts in whoever is announced
 	lose   func(envelope) bool
 	seen   func(envelope)
+	disks  map[member.Number]*plate // of members that have one
 }
 
 type envelope struct {
@@ -85,15 +86,31 @@ func (c *trio) step(i member.Number, f func(n *Node, out *Out)) {
 	var out Out
 	n := c.nodes[i]
 	f(n, &out)
+	d := c.disks[i]
+	if d != nil && len(out.Log) > 0 {
+		d.pieces = append(d.pieces, piece{out.Logged, slices.Clone(out.Log), c.now.Mono})
+		if !d.lazy {
+			d.synced = out.Logged
+		}
+	}
 	for _, s := range out.Sends {
 		b := AppendMessage(nil, s.Msg, c.now.Mono)
 		m, err := DecodeMessage(b, c.now.Mono)
 		if err != nil {
 			c.t.Fatalf("%T: %v", s.Msg, err)
 		}
-		c.queue = append(c.queue, envelope{n.Self(), s.To, n.Table().Epoch, m})
+		e := envelope{n.Self(), s.To, n.Table().Epoch, m}
+		if d != nil && s.After > d.synced {
+			d.held = append(d.held, func() { c.queue = append(c.queue, e) })
+			continue
+		}
+		c.queue = append(c.queue, e)
 	}
 	for _, a := range out.Answers {
+		if d != nil && a.After > d.synced {
+			d.held = append(d.held, func() { c.done[a.Handle] = a.Resp })
+			continue
+		}
 		c.done[a.Handle] = a.Resp
 	}
 	for _, m := range out.Leader {

@@ -335,3 +335,86 @@ func TestTable_staleAndGap(t *testing.T) {
 		t.Error("gap merged over")
 	}
 }
+
+func TestDraft_sameStoreTakesThePlaceOfTheRunBefore(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} {
+		w := newWorld(t, 4, Settings{Replicas: 2, Disk: true})
+		d := NewDraft(w.table)
+		d.Store(w.num(2), Store{2})
+		w.apply(d)
+		before := w.table
+		old := before.Member(w.num(2)).Holder()
+
+		c := candidacy(2)
+		c.Boot[1]++
+		c.Store = Store{2}
+		if !same {
+			c.Store = Store{3}
+		}
+		d = NewDraft(w.table)
+		if err := d.Join(c); err != nil {
+			t.Fatal(err)
+		}
+		c2 := d.Change()
+		next, err := w.table.Apply(c2, w.table.Epoch+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := next.Member(w.num(2)).Holder()
+		for h := range Slot(Slots) {
+			a, b := &before.Slots[h], &next.Slots[h]
+			if b.InSyncHas(old) {
+				t.Fatalf("slot %d: the run that ended is in sync", h)
+			}
+			if want := same && a.InSyncHas(old); b.InSyncHas(run) != want {
+				t.Fatalf("same store %v, slot %d: the new run in sync: %v, want %v", same, h, !want, want)
+			}
+			if a.InSyncHas(old) && b.Re != a.Re+1 {
+				t.Fatalf("slot %d: re %d after %d", h, b.Re, a.Re)
+			}
+		}
+		if got := next.Member(w.num(2)).Store; got != c.Store {
+			t.Errorf("the table names store %v, the member said %v", got, c.Store)
+		}
+	}
+}
+
+func TestDraft_lastCopyOnDiskIsTakenByWhoHeldIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4, Settings{Replicas: 2, Disk: true})
+	h := Slot(0)
+	set := w.table.Slots[h].InSync
+	d := NewDraft(w.table)
+	for _, x := range set {
+		d.Down(x.Num) // one after the other: the last stays
+	}
+	w.apply(d)
+	last := w.table.Slots[h].InSync
+	if len(last) == 0 || !w.table.Stalled(h) {
+		t.Fatalf("all copies are gone, and the set is %v", last)
+	}
+	// The last one returns, with a disk that is not whole: better than nothing.
+	var i int
+	for k := 1; k <= 4; k++ {
+		if w.num(k) == last[len(last)-1].Num {
+			i = k
+		}
+	}
+	c := candidacy(i)
+	c.Boot[1]++
+	d = NewDraft(w.table)
+	for _, x := range last[:len(last)-1] {
+		d.Remove(x.Num)
+	}
+	if err := d.Join(c); err != nil {
+		t.Fatal(err)
+	}
+	next, err := w.table.Apply(d.Change(), w.table.Epoch+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := next.Slots[h]; s.Owner != w.num(i) || !s.Lost {
+		t.Errorf("the slot went to %d, lost %v; member %d held it last", s.Owner, s.Lost, w.num(i))
+	}
+}

@@ -108,6 +108,14 @@ func (e *Engine) Load(records []byte, elapsed time.Duration) error {
 	return e.node.Load(e.clock(), records, elapsed)
 }
 
+// BeginDump makes the engine log everything anew, slot by slot as Dump is
+// called: what was logged before can be forgotten when the last is done.
+func (e *Engine) BeginDump() {
+	e.mu.Lock()
+	e.node.BeginDump()
+	e.mu.Unlock()
+}
+
 // Dump logs all that a slot holds anew. It returns the number of the last log
 // record, with which the dump is whole.
 func (e *Engine) Dump(h ring.Slot) (upto uint64) {

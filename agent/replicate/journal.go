@@ -20,6 +20,7 @@ type journal struct {
 	on    bool
 	last  uint64
 	store StoreID
+	whole ring.Slot // from this slot on states are logged whole: their base may be cut off the log
 }
 
 // StoreID names what one disk holds; it is made anew whenever that may be less
@@ -51,7 +52,7 @@ func (n *Node) put(h ring.Slot, rec *session.Record, age, left time.Duration, u 
 		return n.store.Put(h, rec, n.now.Mono, age, left)
 	}
 	delta := false
-	if e := n.store.Get(h, rec.ID); u != nil && u.Full == nil && e != nil {
+	if e := n.store.Get(h, rec.ID); u != nil && u.Full == nil && e != nil && h < n.journal.whole {
 		delta = e.Rec.Version() == u.Base && !e.Rec.Dead
 	}
 	e := n.store.Put(h, rec, n.now.Mono, age, left)
@@ -121,8 +122,12 @@ func (n *Node) after(m Message) uint64 {
 	return 0
 }
 
+// BeginDump begins to log everything anew: a change of a slot that Dump has not
+// come to yet is logged whole, so that what was logged before need not be kept.
+func (n *Node) BeginDump() { n.journal.whole = 0 }
+
 // Dump logs all that the slot holds anew, so that what was logged of it before
-// can be forgotten.
+// BeginDump can be forgotten. Slots are dumped in their order.
 func (n *Node) Dump(t Time, h ring.Slot, out *Out) {
 	n.begin(t, out)
 	if n.journal.on {
@@ -130,6 +135,7 @@ func (n *Node) Dump(t Time, h ring.Slot, out *Out) {
 			n.logPut(e, n.storedUpdate(e))
 			return true
 		})
+		n.journal.whole = h + 1
 	}
 	n.end()
 }

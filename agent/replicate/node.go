@@ -117,7 +117,7 @@ func NewNode(cfg Config) *Node {
 		cfg: cfg, p: cfg.Params, ttl: cfg.Defaults.TTL, t: &ring.Table{}, keys: session.NewKeyring(nil),
 		rng:     rand.New(rand.NewPCG(cfg.Seed, binary.LittleEndian.Uint64(cfg.Boot[:8]))),
 		store:   session.NewTable(cfg.Params.Tombstone),
-		journal: journal{on: cfg.Disk}, peers: map[number]*peer{}, calls: map[uint64]*call{}, seals: map[number][]SlotRe{},
+		journal: journal{on: cfg.Disk, whole: ring.Slots}, peers: map[number]*peer{}, calls: map[uint64]*call{}, seals: map[number][]SlotRe{},
 	}
 }
 

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	labelFile   = "store"   // under which id everything is kept
+	currentFile = "current" // which log it is in
+	logPrefix   = "log-"
+	damagedName = "damaged"
+)
+
+// label is the store's id on disk, and what has to be so for it to hold.
+type label struct {
+	Store  string // hex
+	Sync   Policy
+	Kernel string // run of the machine
+	Clean  bool   // closed in order: all is on the disk itself
+}
+
+var errLabel = errors.New("not a store's label")
+
+func parseLabel(b []byte) (l label, id ID, err error) {
+	if err := json.Unmarshal(b, &l); err != nil {
+		return label{}, ID{}, fmt.Errorf("%w: %w", errLabel, err)
+	}
+	raw, err := hex.DecodeString(l.Store)
+	if err != nil || len(raw) != len(id) {
+		return label{}, ID{}, fmt.Errorf("%w: id %q", errLabel, l.Store)
+	}
+	copy(id[:], raw)
+	return l, id, nil
+}
+
+// holds reports whether the log under the label still is what it was: a loss of
+// power takes what was not on the disk itself.
+func (l label) holds(kernel string) bool {
+	return l.Sync == Always || l.Clean || l.Kernel != "" && l.Kernel == kernel
+}
+
+func (s *Store) readLabel() (label, ID, error) {
+	b, err := os.ReadFile(s.path(labelFile))
+	if err != nil {
+		return label{}, ID{}, err
+	}
+	return parseLabel(b)
+}
+
+func (s *Store) writeLabel(id ID, clean bool) error {
+	b, err := json.Marshal(label{hex.EncodeToString(id[:]), s.o.Sync, s.o.Kernel, clean})
+	if err != nil {
+		return err
+	}
+	return s.replace(labelFile, append(b, '\n'))
+}
+
+// dropLabel makes sure that a restart does not take what is there for whole.
+func (s *Store) dropLabel() error {
+	if err := s.o.Remove(s.path(labelFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("drop the store's id: %w", err)
+	}
+	return syncDir(s.o.Dir)
+}
+
+// replace writes a small file that is either the old or the new one, whatever
+// happens.
+func (s *Store) replace(name string, b []byte) error {
+	f, err := os.CreateTemp(s.o.Dir, name+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), s.path(name))
+	}
+	return errors.Join(err, syncDir(s.o.Dir))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// current returns the directory of the log, "" where there is none yet.
+func (s *Store) current() (string, error) {
+	b, err := os.ReadFile(s.path(currentFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	name := strings.TrimSpace(string(b))
+	if _, err := strconv.ParseUint(strings.TrimPrefix(name, logPrefix), 10, 64); err != nil || !strings.HasPrefix(name, logPrefix) {
+		return "", fmt.Errorf("%s names no log", s.path(currentFile))
+	}
+	return name, nil
+}
+
+// following returns the name of the next log.
+func (s *Store) following() string {
+	last := uint64(0)
+	list, _ := filepath.Glob(s.path(logPrefix + "*"))
+	for _, p := range list {
+		if n, err := strconv.ParseUint(strings.TrimPrefix(filepath.Base(p), logPrefix), 10, 64); err == nil {
+			last = max(last, n)
+		}
+	}
+	return fmt.Sprintf("%s%08d", logPrefix, last+1)
+}
+
+// tidy removes all logs but the one named.
+func (s *Store) tidy(keep string) error {
+	list, err := filepath.Glob(s.path(logPrefix + "*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range list {
+		if filepath.Base(p) != keep {
+			errs = append(errs, os.RemoveAll(p))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/rondel-project/rondel/agent/proxy"
 	"github.com/rondel-project/rondel/agent/replicate"
 	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/store"
 	"github.com/rondel-project/rondel/agent/telemetry"
 	"github.com/rondel-project/rondel/agent/version"
 	"github.com/rondel-project/rondel/agent/wire"
@@ -63,6 +64,7 @@ type Agent struct {
 	control   *control
 	calls     *calls
 	engine    *replicate.Engine
+	store     *store.Store // nil: sessions are in memory only
 	services  *services
 	metrics   *telemetry.Metrics
 	doors     *doors
@@ -151,7 +153,13 @@ func NewIn(env Env, cfg config.Runtime, log hclog.Logger, reload ReloadFunc) (_ 
 		return nil, err
 	}
 	undo = append(undo, a.raft.Close)
+	if err = a.keepOnDisk(cfg, log); err != nil {
+		return nil, err
+	}
 	a.buildSessions(env, cfg, log)
+	if err = a.loadFromDisk(); err != nil {
+		return nil, err
+	}
 	if err = a.openDoors(cfg, log); err != nil {
 		return nil, err
 	}
@@ -266,7 +274,9 @@ func (a *Agent) buildSessions(env Env, cfg config.Runtime, log hclog.Logger) {
 	a.engine = replicate.NewEngine(replicate.Options{
 		Config: replicate.Config{
 			ID: a.id.id, Boot: a.id.boot, Params: p, Defaults: defaults(cfg), Seed: uint64(time.Now().UnixNano()),
+			Disk: a.store != nil,
 		},
+		Disk: a.diskOf(),
 		Link: &link{transport: a.transport, control: a.control}, Clock: env.Clock, OnTable: a.onTable,
 	}, log)
 	a.control.engine = a.engine

@@ -45,6 +45,7 @@ func (b backend) Self() api.Self {
 		},
 		"ring":   {"epoch": strconv.FormatUint(uint64(t.Epoch), 10), "leader": a.leaderName()},
 		"raft":   a.raft.Stats(),
+		"store":  a.storeStats(),
 		"gossip": {"members": strconv.Itoa(len(a.roster.members())), "health_score": strconv.Itoa(a.gossip.HealthScore())},
 	}
 	return api.Self{Config: config.Masked(*a.cfg.Load()), Member: b.a.apiMember(self), Stats: stats}
@@ -85,6 +86,9 @@ func (b backend) Unready() []string {
 		if mine && !full {
 			short++
 		}
+	}
+	if w := b.a.storeUnready(); w != "" {
+		why = append(why, w)
 	}
 	if short > 0 {
 		why = append(why, fmt.Sprintf("%d slots held here do not have all their copies yet", short))

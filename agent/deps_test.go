@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"agent/replicate/*": {"agent/member", "agent/ring", "agent/session", "agent/replicate", "agent/replicate/*"},
 	"agent/ring":        {"agent/member"},
 	"agent/session":     {"agent/member", "agent/ring"},
-	"agent/store":       {"agent/session"},
+	"agent/store":       {},
 	"agent/telemetry":   {},
 	"agent/ui":          {},
 	"agent/version":     {},

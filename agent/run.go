@@ -27,6 +27,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 
 	net.run("agent-to-agent transport", a.transport.Run)
 	net.run("gossip", a.gossip.Run)
+	if a.store != nil {
+		net.run("store", a.runStore)
+	}
 	if t, err := a.id.cachedTable(); err != nil {
 		a.log.Warn("no table of an earlier run", "error", err)
 	} else if t != nil {

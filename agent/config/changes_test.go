@@ -60,14 +60,14 @@ func TestLoaded_effectiveIsCanonicalAndHidesKeys(t *testing.T) {
 	}
 	for option, want := range map[string]Effective{
 		"session.ttl":                    {"session.ttl", `"1h30m"`, "flag -ttl"},
-		"session.max_size":               {"session.max_size", `"2MiB"`, "testdata/full.hcl:32"},
+		"session.max_size":               {"session.max_size", `"2MiB"`, "testdata/full.hcl:33"},
 		"encrypt":                        {"encrypt", "(hidden)", "testdata/full.hcl:14"},
-		"proxy.https":                    {"proxy.https", `""`, "testdata/full.hcl:92"},
+		"proxy.https":                    {"proxy.https", `""`, "testdata/full.hcl:93"},
 		"advertise":                      {"advertise", `"192.0.2.10"`, "testdata/full.hcl:8"},
 		"retry_join":                     {"retry_join", `["10.0.0.11:9701","web2:9701","[2001:db8::1]:9701"]`, "testdata/full.hcl:12"},
-		"service.shop.name":              {"service.shop.name", `"store"`, "testdata/full.hcl:46"},
-		"service.shop.check[1].interval": {"service.shop.check[1].interval", `"3s"`, "testdata/full.hcl:54"},
-		"route.shop.sticky.max_age":      {"route.shop.sticky.max_age", `"24h"`, "testdata/full.hcl:82"},
+		"service.shop.name":              {"service.shop.name", `"store"`, "testdata/full.hcl:47"},
+		"service.shop.check[1].interval": {"service.shop.check[1].interval", `"3s"`, "testdata/full.hcl:55"},
+		"route.shop.sticky.max_age":      {"route.shop.sticky.max_age", `"24h"`, "testdata/full.hcl:83"},
 	} {
 		if got[option] != want {
 			t.Errorf("%s = %+v, want %+v", option, got[option], want)

@@ -38,22 +38,31 @@ type Cluster struct {
 }
 
 func defaultRing() *RingFile {
-	return &RingFile{ReapAfter: ptr(Duration(10 * time.Minute)), StallTimeout: ptr(Duration(30 * time.Second))}
+	return &RingFile{ReapAfter: ptr(Duration(10 * time.Minute)), StallTimeout: ptr(Duration(0))}
 }
 
 func (f *File) cluster(c *checker) Cluster {
 	s, r := f.Session, f.Ring
 	c.between("session.replicas", *s.Replicas, 0, 2)
 	c.oneOf("session.on_partition", *s.OnPartition, string(Serve), string(Refuse))
-	// The protocol knows copies on disk; no store in this version keeps them.
-	c.oneOf("session.durability", *s.Durability, string(Memory))
+	c.oneOf("session.durability", *s.Durability, string(Memory), string(Disk))
+	if *s.Durability == string(Disk) && *f.Dev {
+		c.fail("session.durability", *s.Durability, "needs a data_dir, and -dev keeps everything in memory: start without -dev")
+	}
 	c.durationBetween("ring.reap_after", *r.ReapAfter, 10*time.Second, 365*24*time.Hour)
-	c.durationBetween("ring.stall_timeout", *r.StallTimeout, time.Second, time.Hour)
+	stall := *r.StallTimeout
+	switch {
+	case stall != 0:
+		c.durationBetween("ring.stall_timeout", stall, time.Second, time.Hour)
+	case *s.Durability == string(Memory):
+		stall = Duration(30 * time.Second)
+	default: // what is on a disk is worth waiting for
+	}
 	return Cluster{
 		Replicas:     *s.Replicas,
 		OnPartition:  Partition(*s.OnPartition),
 		Durability:   Durability(*s.Durability),
 		ReapAfter:    time.Duration(*r.ReapAfter),
-		StallTimeout: time.Duration(*r.StallTimeout),
+		StallTimeout: time.Duration(stall),
 	}
 }

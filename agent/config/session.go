@@ -8,6 +8,7 @@ type SessionFile struct {
 	Replicas    *int      `opt:"replicas"`
 	OnPartition *string   `opt:"on_partition"`
 	Durability  *string   `opt:"durability"`
+	Fsync       *string   `opt:"fsync"`
 	TTL         *Duration `opt:"ttl"`
 	MaxAge      *Duration `opt:"max_age"`
 	MaxCount    *int      `opt:"max_count"`
@@ -16,9 +17,10 @@ type SessionFile struct {
 }
 
 // Session is what one agent's session engine needs to know. All of it but
-// Backend can be changed by a reload.
+// Backend and Fsync can be changed by a reload.
 type Session struct {
 	Backend    string        `opt:"session.backend"`
+	Fsync      string        `opt:"session.fsync"` // durability = "disk": when a change is on the disk itself
 	TTL        time.Duration `opt:"session.ttl,reload"`
 	MaxAge     time.Duration `opt:"session.max_age,reload"`
 	MaxCount   int           `opt:"session.max_count,reload"`
@@ -32,6 +34,7 @@ func defaultSession() *SessionFile {
 		Replicas:    ptr(2),
 		OnPartition: ptr(string(Serve)),
 		Durability:  ptr(string(Memory)),
+		Fsync:       ptr("always"),
 		TTL:         ptr(Duration(30 * time.Minute)),
 		MaxAge:      ptr(Duration(24 * time.Hour)),
 		MaxCount:    ptr(1_000_000),
@@ -42,6 +45,7 @@ func defaultSession() *SessionFile {
 
 func (f *SessionFile) runtime(c *checker) Session {
 	c.oneOf("session.backend", *f.Backend, "ring")
+	c.oneOf("session.fsync", *f.Fsync, "always", "everysec", "no")
 	c.durationBetween("session.ttl", *f.TTL, time.Second, 365*24*time.Hour)
 	c.durationBetween("session.max_age", *f.MaxAge, time.Second, 10*365*24*time.Hour)
 	c.between("session.max_count", *f.MaxCount, 1, 1<<31-1)
@@ -51,6 +55,7 @@ func (f *SessionFile) runtime(c *checker) Session {
 	}
 	return Session{
 		Backend:    *f.Backend,
+		Fsync:      *f.Fsync,
 		TTL:        time.Duration(*f.TTL),
 		MaxAge:     time.Duration(*f.MaxAge),
 		MaxCount:   *f.MaxCount,

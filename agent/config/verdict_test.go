@@ -231,7 +231,6 @@ func TestLoad_whatThisVersionLacksIsRefused(t *testing.T) {
 		`redis { address = ":8703" }`:            ":1: redis.address",
 		"route \"a\" {\n mode = \"redirect\"\n}": ":2: route.a.mode",
 		"session {\n backend = \"sql\"\n}":       ":2: session.backend",
-		"session {\n durability = \"disk\"\n}":   ":2: session.durability",
 	} {
 		path := write(t, t.TempDir(), "a.hcl", text)
 		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})

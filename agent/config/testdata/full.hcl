@@ -26,6 +26,7 @@ session {
   replicas     = 1
   on_partition = "refuse"
   durability   = "memory"
+  fsync        = "everysec"
   ttl          = "45m"
   max_age      = "12h"
   max_count    = 5000

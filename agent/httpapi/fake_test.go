@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -297,6 +298,8 @@ type harness struct {
 	logText *syncBuffer
 	metrics *prometheus.Registry
 	server  *Server
+	once    sync.Once
+	door    *door
 }
 
 func newHarness(t testing.TB) *harness {
@@ -321,21 +324,60 @@ func newHarness(t testing.TB) *harness {
 	return h
 }
 
-// do sends a request whose target is used as it is.
+// do sends a request whose target is used as it is, through a door of the
+// server's, and so on the path that a client's would take.
 func (h *harness) do(method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
-	r := httptest.NewRequest(method, target, strings.NewReader(body))
-	r.Host = "127.0.0.1:8700"
+	text := method + " " + target + " HTTP/1.1\r\n"
+	host := "127.0.0.1:8700"
 	for i := 0; i+1 < len(headers); i += 2 {
 		if headers[i] == "Host" {
-			r.Host = headers[i+1]
+			host = headers[i+1]
 			continue
 		}
-		r.Header.Add(headers[i], headers[i+1])
+		text += headers[i] + ": " + headers[i+1] + "\r\n"
+	}
+	text += "Host: " + host + "\r\n"
+	if body != "" {
+		text += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	}
+	client, server := net.Pipe()
+	defer client.Close()
+	h.begin(server)
+	go io.WriteString(client, text+"\r\n"+body) // ends with the connection
+	resp, err := http.ReadResponse(bufio.NewReader(client), &http.Request{Method: method})
+	if err != nil {
+		h.t.Fatalf("%s %s: %v", method, target, err)
 	}
 	w := httptest.NewRecorder()
-	h.server.ServeHTTP(w, r)
+	w.Code = resp.StatusCode
+	if _, err := w.Body.ReadFrom(resp.Body); err != nil {
+		h.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	resp.Header.Del("Date")
+	resp.Header.Del("Connection")
+	for name, values := range resp.Header {
+		w.Header()[name] = values
+	}
 	return w
+}
+
+// begin opens the harness's door for a connection.
+func (h *harness) begin(c net.Conn) {
+	h.once.Do(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		d := newDoor(ctx, h.log, h.server, h.server.maxBody())
+		ended := make(chan error, 1)
+		go func() { ended <- d.serveRest() }()
+		h.door = d
+		h.t.Cleanup(func() {
+			bounded, done := context.WithTimeout(context.Background(), 0)
+			defer done()
+			d.stop(bounded, nil, cancel)
+			<-ended
+		})
+	})
+	h.door.begin(c)
 }
 
 // want fails the test unless the answer has that status and, if given, body.

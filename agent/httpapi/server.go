@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -79,32 +78,20 @@ func New(o Options) *Server {
 // begun finish for a few seconds. It closes the listeners and returns when all
 // its goroutines have ended. It can be called once.
 func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
-	server := &http.Server{
-		Handler:                      s,
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like any unknown path
-		ReadHeaderTimeout:            10 * time.Second,
-		IdleTimeout:                  2 * time.Minute,
-		MaxHeaderBytes:               64 << 10,
-		ErrorLog:                     s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
-	}
+	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	d := newDoor(requests, s.log, s, s.maxBody())
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
-		group.Go(func() error {
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		})
+		group.Go(func() error { return d.accept(l) })
 	}
+	group.Go(d.serveRest)
 	group.Go(func() error {
 		<-ctx.Done()
 		s.stop()
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-		defer cancel()
-		if server.Shutdown(bounded) != nil {
-			return server.Close()
-		}
-		return nil
+		bounded, done := context.WithTimeout(requests, shutdownTime)
+		defer done()
+		return d.stop(bounded, listeners, cancel)
 	})
 	return group.Wait()
 }

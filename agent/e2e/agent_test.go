@@ -128,8 +128,9 @@ func (n *node) tail() string {
 // cluster is three agents.
 type cluster []*node
 
-// newCluster starts three agents and waits until they are one cluster.
-func newCluster(t *testing.T) cluster {
+// newCluster starts three agents, with further flags if there are any, and waits
+// until they are one cluster.
+func newCluster(t *testing.T, flags ...string) cluster {
 	t.Helper()
 	places := freePlaces(t, 3)
 	dir := t.TempDir()
@@ -138,6 +139,7 @@ func newCluster(t *testing.T) cluster {
 		n := &node{name: fmt.Sprintf("m%d", i+1), at: at}
 		n.log = filepath.Join(dir, n.name+".log")
 		n.args = append([]string{"agent", "-node=" + n.name, "-data-dir=" + filepath.Join(dir, n.name), "-bootstrap-expect=3"}, at.flags()...)
+		n.args = append(n.args, flags...)
 		for j, other := range places {
 			if j != i {
 				n.args = append(n.args, "-retry-join="+other.gossip())

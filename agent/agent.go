@@ -297,6 +297,7 @@ func (a *Agent) buildSessions(env Env, cfg config.Runtime, log hclog.Logger) {
 	a.transport.OnBatchEnd(func(wire.Hello, wire.Lane) { a.engine.Flush() })
 	a.transport.OnUnreachable(a.onUnreachable)
 	a.calls.handle(a.raft, a.bootstrap, a.engine)
+	handleWishes(a.transport, a.leader)
 }
 
 func defaults(cfg config.Runtime) replicate.Defaults {

@@ -109,8 +109,11 @@ func (b backend) Unserving() []string {
 	}
 }
 
-// Leave implements httpapi.Process.
-func (b backend) Leave(ctx context.Context, force bool) error { return b.a.Leave(ctx, force) }
+// Leave implements httpapi.Process. Whoever asked may hang up; what has begun
+// goes on, unless the agent is stopped.
+func (b backend) Leave(ctx context.Context, force bool) error {
+	return b.a.Leave(context.WithoutCancel(ctx), force)
+}
 
 // Reload implements httpapi.Process.
 func (b backend) Reload(context.Context) (api.ReloadResult, error) {
@@ -161,6 +164,9 @@ func (a *Agent) apiMember(m gossip.Member) api.Member {
 			"rpc_port": strconv.Itoa(int(m.RPCPort)), "http_port": strconv.Itoa(int(m.HTTPPort)),
 			"proxy_port": strconv.Itoa(int(m.ProxyPort)), "boot": m.Boot.String(),
 		},
+	}
+	if e := a.engine.View().Table.ByID(m.ID); e != nil && m.Here() {
+		out.Draining = e.Drain
 	}
 	if m.ID == a.id.id {
 		out.Role = a.role()

@@ -23,6 +23,7 @@ const (
 	callBootstrap
 	callList
 	callIndex
+	callWish
 )
 
 // opinionWait is how long a member tries to reach another for the leader.

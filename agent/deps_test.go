@@ -26,7 +26,11 @@ var mayImport = map[string][]string{
 	"command/demo":      {"agent/version", "api", "command/flags", "command/term", "command/demo/*"},
 	"command/demo/*":    {"api", "command/demo/*"},
 	"command/flags":     {"api", "command/term"},
+	"command/drain":     {"api", "command/flags", "command/handover", "command/term"},
 	"command/group":     {"command/flags", "command/term"},
+	"command/handover":  {"api", "command/term"},
+	"command/leave":     {"api", "command/flags", "command/handover", "command/term"},
+	"command/ring":      {"api", "command/flags", "command/handover", "command/term"},
 	"command/services":  {"agent/config", "api", "command/flags", "command/term"}, // register reads service blocks
 	"command/settings":  {"agent/config", "command/flags"},
 	"command/term":      {},

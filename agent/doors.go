@@ -68,7 +68,7 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 	}
 	b := backend{a}
 	a.doors.api = httpapi.New(httpapi.Options{
-		Logger: log, Process: b, Members: membersBackend{a}, Ring: ringBackend{a}, Sessions: sessionsBackend{a},
+		Logger: log, Process: b, Members: membersBackend{a}, Ring: ringBackend{a}, Moves: movesBackend{a}, Sessions: sessionsBackend{a},
 		Services: servicesBackend{a}, Checks: servicesBackend{a}, Catalog: catalogBackend{a}, Raft: b,
 		Logs: logsOf(log), Metrics: a.metrics, Node: cfg.Node.Name, Hosts: cfg.API.Hosts,
 		MaxSession: int(cfg.Session.MaxSize),

@@ -5,6 +5,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,27 +88,53 @@ func (a *Agent) feedTable(t *ring.Table) {
 	}
 }
 
-// feedInstances tells the proxy of each change of the catalog.
+// feedInstances tells the proxy of each change of the catalog, and of who
+// drains.
 func (a *Agent) feedInstances(ctx context.Context) error {
+	var told *catalog.Snapshot
+	var away map[member.ID]bool
 	for {
 		changed := a.services.catalog.Changed()
-		a.setInstances(a.services.catalog.Snapshot())
+		_, table := ringBackend{a}.Watch()
+		s, now := a.services.catalog.Snapshot(), draining(a.engine.View().Table)
+		if s != told || !maps.Equal(now, away) {
+			told, away = s, now
+			a.setInstances(s, away)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case <-table:
 		}
 	}
 }
 
-func (a *Agent) setInstances(s *catalog.Snapshot) {
+// draining returns the members that take no new sessions, and so no new clients.
+func draining(t *ring.Table) map[member.ID]bool {
+	out := make(map[member.ID]bool)
+	for i := range t.Members {
+		if m := &t.Members[i]; m.Drain || m.State == ring.Leaving {
+			out[m.ID] = true
+		}
+	}
+	return out
+}
+
+func (a *Agent) setInstances(s *catalog.Snapshot, away map[member.ID]bool) {
 	var list []proxy.Instance
 	services := s.Services()
 	for _, svc := range services {
-		for _, i := range s.Instances(svc.Name) {
+		instances := s.Instances(svc.Name)
+		// Where all of a service is beside agents that drain, that is still better
+		// for a new client than nothing.
+		elsewhere := slices.ContainsFunc(instances, func(i catalog.Instance) bool {
+			return !away[i.Member] && i.Weight > 0 && !i.Draining && !i.Maintenance && i.Health != catalog.Critical
+		})
+		for _, i := range instances {
 			list = append(list, proxy.Instance{
 				Service: i.Name, ID: i.ID, Member: i.Member, Addr: i.Addr(), Weight: i.Weight, Backup: i.Backup,
-				Health: proxyHealth(i), Maintenance: i.Maintenance, Draining: i.Draining,
+				Health: proxyHealth(i), Maintenance: i.Maintenance, Draining: i.Draining || elsewhere && away[i.Member],
 				Local: i.Member == a.id.id, Load: i.Load,
 			})
 		}

@@ -14,7 +14,8 @@ import (
 
 const (
 	stopWait  = 10 * time.Second // until others serve this member's slots
-	leaveWait = 60 * time.Second
+	leaveWait = 60 * time.Second // without any progress
+	forceWait = 15 * time.Second // the same, where it shall leave all the same
 	askAgain  = 100 * time.Millisecond
 )
 
@@ -39,13 +40,13 @@ func (a *Agent) end() { a.endOnce.Do(func() { close(a.ending) }) }
 
 // handOver has others take this member's slots before it stops.
 func (a *Agent) handOver(ctx context.Context) {
-	if a.leaving.Load() || a.alone() {
+	if a.gone.Load() || a.alone() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	a.stepDown(ctx)
-	if err := a.askToStop(ctx, false); err != nil {
+	if err := a.askToStop(ctx, false, stopWait); err != nil {
 		a.log.Warn("stopping before others serve all of this member's slots", "error", err)
 	}
 }
@@ -70,6 +71,8 @@ func (a *Agent) stepDown(ctx context.Context) {
 	if !a.raft.Leading() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, stopWait)
+	defer cancel()
 	list, _, _, err := a.raft.Servers(ctx)
 	if err != nil || !otherVoter(list, a.id.id, a.roster) {
 		return
@@ -79,15 +82,27 @@ func (a *Agent) stepDown(ctx context.Context) {
 	}
 }
 
+// errStuck means that nothing was handed over for a while.
+var errStuck = errors.New("nothing was handed over for a while")
+
 // askToStop asks the leader, again and again, to give this member's slots to
-// others, until none needs it any more.
-func (a *Agent) askToStop(ctx context.Context, leave bool) error {
+// others, until none needs it any more. It gives up when for the time of stuck
+// none was.
+func (a *Agent) askToStop(ctx context.Context, leave bool, stuck time.Duration) error {
 	t := time.NewTicker(askAgain)
 	defer t.Stop()
 	var free time.Time // since when it owns nothing
+	least, since := 2*ring.Slots, time.Now()
+	ending := a.ending
+	if !leave {
+		ending = nil // that is why it is asked
+	}
 	for {
 		v := a.engine.View()
 		owned, held := needed(v.Table, a.id.id)
+		if owned+held < least {
+			least, since = owned+held, time.Now()
+		}
 		if owned == 0 && free.IsZero() {
 			free = time.Now()
 		}
@@ -101,9 +116,17 @@ func (a *Agent) askToStop(ctx context.Context, leave bool) error {
 		if v.Self.Num != 0 {
 			a.control.toLeader(&ring.Stop{From: v.Self, Leave: leave})
 		}
+		err := ctx.Err()
+		if time.Since(since) > stuck {
+			err = errStuck
+		}
+		if err != nil {
+			return fmt.Errorf("%d slots are still owned here, %d have a copy here that counts: %w", owned, held, err)
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d slots are still owned here, %d have a copy here that counts: %w", owned, held, ctx.Err())
+		case <-ending:
+			return errors.New("the agent is being stopped")
 		case <-t.C:
 		}
 	}
@@ -130,36 +153,61 @@ func needed(t *ring.Table, id member.ID) (owned, held int) {
 
 // Leave hands everything over and takes this member out of the cluster for
 // good. It refuses where the voters that stay could not decide anything any
-// more, unless forced. Run ends after it.
+// more, unless forced; forced it also leaves when not everything could be handed
+// over. Run ends after it.
 func (a *Agent) Leave(ctx context.Context, force bool) error {
 	if !force {
 		if err := a.mayLeave(ctx); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveWait)
-	defer cancel()
-	a.leaving.Store(true)
+	if !a.leaving.CompareAndSwap(false, true) && !force {
+		return as(httpapi.ErrConflict, errors.New("this agent is leaving already; `rondel ring` shows how far it is, -force ends it with what is left"))
+	}
 	a.log.Info("leaving the cluster", "force", force)
 	a.services.withdraw()
 	a.gossip.UpdateMeta(func(m *member.Meta) { m.Leaving = true })
 	if !a.alone() {
 		a.stepDown(ctx)
-		if err := a.askToStop(ctx, true); err != nil && !force {
-			a.leaving.Store(false)
-			a.services.restore()
-			a.gossip.UpdateMeta(func(m *member.Meta) { m.Leaving = false })
-			return as(httpapi.ErrUnavailable, fmt.Errorf("not everything could be handed over, this member stays: %w", err))
+		stuck := leaveWait
+		if force {
+			stuck = forceWait
+		}
+		if err := a.askToStop(ctx, true, stuck); err != nil && !force {
+			return as(httpapi.ErrUnavailable, fmt.Errorf("not everything could be handed over, this member stays: %w; with -force it leaves all the same", a.stay(err)))
 		}
 		a.awaitRemoval(ctx)
 	}
-	if err := a.gossip.Leave(ctx); err != nil {
+	told, cancel := context.WithTimeout(ctx, stopWait)
+	defer cancel()
+	if err := a.gossip.Leave(told); err != nil {
 		a.log.Warn("not all members may know that this one has left", "error", err)
 	}
 	a.gone.Store(true)
 	a.log.Info("left the cluster")
 	a.end()
 	return nil
+}
+
+// stay takes back that this member leaves, and returns why it did, with what
+// stands in the way of that.
+func (a *Agent) stay(why error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), wishWait)
+	defer cancel()
+	select { // until what asked the leader to let it go has arrived
+	case <-time.After(5 * askAgain):
+	case <-a.ending:
+		return why
+	}
+	self := a.engine.View().Self
+	_, err := a.wish(ctx, wish{Kind: "stay", Num: self.Num, Boot: self.Boot, repeated: true})
+	if err != nil {
+		err = fmt.Errorf("the table still has this member as leaving: %w", err)
+	}
+	a.leaving.Store(false)
+	a.services.restore()
+	a.gossip.UpdateMeta(func(m *member.Meta) { m.Leaving = false })
+	return errors.Join(why, err)
 }
 
 // awaitRemoval waits until Raft does not count on this server any more.

@@ -51,6 +51,21 @@ func (a Agent) ForceLeave(ctx context.Context, node string, prune bool) error {
 	return a.put(ctx, call{path: path("/v1/agent/force-leave", node), query: q, slow: true})
 }
 
+// DrainMember makes a member hand over its sessions and take no new ones, or ends
+// that; an empty node is the agent itself. It returns when that is agreed; the
+// ring tells how far it is.
+func (a Agent) DrainMember(ctx context.Context, node string, enable bool) (*DrainResult, error) {
+	q := url.Values{"enable": {boolText(enable)}}
+	if node != "" {
+		q.Set("node", node)
+	}
+	var out DrainResult
+	if _, err := a.c.read(ctx, call{method: http.MethodPut, path: "/v1/agent/drain", query: q, slow: true}, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
 // Reload makes the agent read its configuration files again.
 func (a Agent) Reload(ctx context.Context) (*ReloadResult, error) {
 	var out ReloadResult

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 )
 
 // Ring holds the calls about the ring.
@@ -30,6 +31,27 @@ func (r Ring) Get(ctx context.Context, wait Wait) (*RingInfo, uint64, error) {
 func (r Ring) Locate(ctx context.Context, key string) (*RingLocate, error) {
 	var out RingLocate
 	if _, err := r.c.read(ctx, call{method: http.MethodGet, path: path("/v1/ring/locate", key)}, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Rebalance gives every member its share of slots at once, busy ones included.
+// It returns when that is agreed; Moving of [RingInfo] tells what is left to do.
+func (r Ring) Rebalance(ctx context.Context) (*MoveResult, error) {
+	var out MoveResult
+	if _, err := r.c.read(ctx, call{method: http.MethodPut, path: "/v1/ring/rebalance", slow: true}, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Move gives slots of one member to another, empty ones first. Asking twice moves
+// twice as many.
+func (r Ring) Move(ctx context.Context, slots int, from, to string) (*MoveResult, error) {
+	q := url.Values{"slots": {strconv.Itoa(slots)}, "from": {from}, "to": {to}}
+	var out MoveResult
+	if _, err := r.c.read(ctx, call{method: http.MethodPut, path: "/v1/ring/move", query: q, slow: true}, &out); err != nil {
 		return nil, err
 	}
 	return &out, nil

@@ -17,6 +17,7 @@ type Member struct {
 	Tags     map[string]string `json:"Tags"`
 	Load     Load              `json:"Load"`
 	Sessions int               `json:"Sessions"`
+	Draining bool              `json:"Draining"` // takes no new sessions, hands over those it has
 }
 
 // Load is how busy a member is.
@@ -123,6 +124,7 @@ type CatalogInstance struct {
 type RingInfo struct {
 	Epoch   uint64       `json:"Epoch"`
 	Leader  string       `json:"Leader"` // a member's name; "" when there is none now
+	Moving  int          `json:"Moving"` // slots that are on their way to another member
 	Members []RingMember `json:"Members"`
 }
 
@@ -130,9 +132,28 @@ type RingInfo struct {
 type RingMember struct {
 	Name     string `json:"Name"`
 	Position int    `json:"Position"`
-	State    string `json:"State"`
-	Slots    int    `json:"Slots"` // that it is home to
-	Sessions int    `json:"Sessions"`
+	State    string `json:"State"`    // joining, up, down, stopping, leaving, draining or drained
+	Draining bool   `json:"Draining"` // asked to drain, whatever its state is
+	Slots    int    `json:"Slots"`    // that it is home to
+	Owned    int    `json:"Owned"`    // slots that it serves now
+	Copies   int    `json:"Copies"`   // slots of others of which it holds a copy that counts
+	Sessions int    `json:"Sessions"` // that it serves, as gossip told last
+}
+
+// DrainResult is what came of a drain that was asked for: the cluster has agreed
+// on it, and sessions begin to move.
+type DrainResult struct {
+	Node     string `json:"Node"`
+	Draining bool   `json:"Draining"`
+	Epoch    uint64 `json:"Epoch"` // of the table in which it is so
+}
+
+// MoveResult is what came of a rebalance or a move of slots: so many have another
+// home, and their sessions begin to move there.
+type MoveResult struct {
+	Moved   int      `json:"Moved"`
+	Epoch   uint64   `json:"Epoch"`   // of the table in which it is so
+	Joining []string `json:"Joining"` // members that get their share when they are up
 }
 
 // RingLocate says who holds a key. The names are members.

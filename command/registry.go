@@ -5,6 +5,7 @@ import (
 
 	"github.com/rondel-project/rondel/command/agent"
 	"github.com/rondel-project/rondel/command/demo"
+	"github.com/rondel-project/rondel/command/drain"
 	forceleave "github.com/rondel-project/rondel/command/force-leave"
 	"github.com/rondel-project/rondel/command/group"
 	"github.com/rondel-project/rondel/command/info"
@@ -28,6 +29,7 @@ func registry(s term.Streams) map[string]cli.CommandFactory {
 	verbs := map[string]cli.Command{
 		"agent":                    agent.New(s, buildAgent),
 		"demo":                     demo.New(s),
+		"drain":                    drain.New(s),
 		"force-leave":              forceleave.New(s),
 		"info":                     info.New(s),
 		"join":                     join.New(s),
@@ -41,6 +43,8 @@ func registry(s term.Streams) map[string]cli.CommandFactory {
 		"reload":                   reload.New(s),
 		"ring":                     ring.New(s),
 		"ring locate":              ring.NewLocate(s),
+		"ring move":                ring.NewMove(s),
+		"ring rebalance":           ring.NewRebalance(s),
 		"services":                 group.New(s, "services", "See and change which applications get traffic", "list", "register", "deregister", "maint", "drain"),
 		"services deregister":      services.NewDeregister(s),
 		"services drain":           services.NewDrain(s),

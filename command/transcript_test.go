@@ -66,7 +66,7 @@ func stories() map[string]struct {
 			"members", "members -detailed", "members -status=failed", "members -status=fail", "members -status=left -format=json", "members -status=alive --format json",
 		}, ""},
 		"ring": {map[string]string{
-			"GET /v1/ring":                        `{"Epoch":17,"Leader":"web1","Members":[{"Name":"web2","Position":1,"State":"up","Slots":341,"Sessions":40},{"Name":"web1","Position":0,"State":"up","Slots":342,"Sessions":42},{"Name":"web3","Position":2,"State":"down","Slots":341}]}`,
+			"GET /v1/ring":                        `{"Epoch":17,"Leader":"web1","Members":[{"Name":"web2","Position":1,"State":"up","Slots":341,"Owned":341,"Copies":683,"Sessions":40},{"Name":"web1","Position":0,"State":"up","Slots":342,"Owned":683,"Copies":341,"Sessions":42},{"Name":"web3","Position":2,"State":"down","Slots":341}]}`,
 			"GET /v1/ring/locate/cart-42":         `{"Slot":5,"Home":"web3","Owner":"web1","Successors":["web2"]}`,
 			"GET /v1/ring/locate/a%2Fb":           `{"Slot":6,"Home":"web3","Owner":"web1","Successors":null}`,
 			"GET /v1/operator/raft/configuration": `{"Index":9,"Leader":"","Servers":[{"ID":"b2","Node":"web2","Address":"10.0.0.12:8702","Voter":true},{"ID":"a1","Node":"web1","Address":"10.0.0.11:8702","Voter":true}]}`,
@@ -108,6 +108,23 @@ func stories() map[string]struct {
 			"services list", "services list -local -format=json", "services register -", "services deregister shop", "services deregister nix",
 			"services maint -enable -id=shop -reason=disk", "services maint -disable -id=shop", "services drain -enable -id=shop",
 		}, "service \"shop\" {\n port = 8080\n check { http = \"/health\" }\n}\n"},
+		"moves": {map[string]string{
+			"PUT /v1/agent/drain?enable=true":               `{"Node":"web1","Draining":true,"Epoch":17}`,
+			"PUT /v1/agent/drain?enable=true&node=web3":     `{"Node":"web3","Draining":true,"Epoch":17}`,
+			"PUT /v1/agent/drain?enable=false&node=web3":    `{"Node":"web3","Draining":false,"Epoch":17}`,
+			"PUT /v1/agent/drain?enable=true&node=web9":     `404 {"Error":"no member web9 is in the ring; ` + "`rondel ring`" + ` lists those that are","Code":"not_found"}`,
+			"PUT /v1/agent/drain?enable=true&node=web2":     `409 {"Error":"no other member is up to take the sessions of web2; add one, or end another drain first","Code":"conflict"}`,
+			"PUT /v1/ring/rebalance":                        `{"Moved":171,"Epoch":17,"Joining":["web4"]}`,
+			"PUT /v1/ring/move?from=web1&slots=50&to=web2":  `{"Moved":50,"Epoch":17}`,
+			"PUT /v1/ring/move?from=web1&slots=500&to=web2": `{"Moved":342,"Epoch":17}`,
+			"GET /v1/agent/self":                            `{"Member":{"Name":"web1"}}`,
+			"GET /v1/ring":                                  `{"Epoch":17,"Leader":"web1","Moving":62,"Members":[{"Name":"web1","Position":0,"State":"draining","Draining":true,"Slots":31,"Owned":62,"Copies":400,"Sessions":42},{"Name":"web2","Position":1,"State":"up","Slots":993,"Owned":962,"Copies":62,"Sessions":40},{"Name":"web3","Position":2,"State":"drained","Draining":true}]}`,
+			"GET /v1/agent/members":                         `[{"Name":"web1","Addr":"10.0.0.11","Port":8701,"Status":"alive","Role":"leader","Version":"0.1.0","Sessions":42,"Draining":true}]`,
+		}, []string{
+			"ring", "members", "drain -enable", "drain -enable -wait -node=web3", "drain -wait -node=web3", "drain -wait -node=web2", "drain -wait -node=web8", "drain -enable -node=web9", "drain -enable -node=web2", "drain -disable -node=web3",
+			"drain", "drain -enable -disable", "drain -disable -wait", "drain -enable -deadline=10m", "drain -enable -wait -deadline=10",
+			"ring rebalance", "ring move -slots=50 web1 web2", "ring move -slots=500 web1 web2", "ring move web1 web2", "ring move -slots=5 web1 web1", "ring move -slots=5 web1",
+		}, ""},
 		"cluster": {map[string]string{
 			"PUT /v1/agent/join/10.0.0.11":              ``,
 			"PUT /v1/agent/join/10.0.0.12":              `503 {"Error":"nobody answers at 10.0.0.12:8701","Code":"unavailable"}`,

@@ -24,11 +24,22 @@ func (s *Server) ringInfo() api.RingInfo {
 	for _, m := range s.o.Members.Members() {
 		sessions[m.Name] = m.Sessions
 	}
-	slots := make(map[member.Number]int)
-	for h := range t.Slots {
-		slots[t.Slots[h].Home]++
+	slots, owned, copies := make(map[member.Number]int), make(map[member.Number]int), make(map[member.Number]int)
+	moving := 0
+	for h := range ring.Slot(ring.Slots) {
+		state := &t.Slots[h]
+		slots[state.Home]++
+		owned[state.Owner]++
+		for _, in := range state.InSync {
+			if in.Num != state.Owner {
+				copies[in.Num]++
+			}
+		}
+		if want := t.Want(h); len(want) > 0 && want[0] != state.Owner {
+			moving++
+		}
 	}
-	out := api.RingInfo{Epoch: uint64(t.Epoch), Leader: s.o.Ring.Leader(), Members: []api.RingMember{}}
+	out := api.RingInfo{Epoch: uint64(t.Epoch), Leader: s.o.Ring.Leader(), Moving: moving, Members: []api.RingMember{}}
 	for i, num := range t.Order {
 		m := t.Member(num)
 		if m == nil {
@@ -37,10 +48,16 @@ func (s *Server) ringInfo() api.RingInfo {
 		out.Members = append(out.Members, api.RingMember{
 			Name:     m.Name,
 			Position: i,
-			State:    m.State.String(),
+			State:    stateOf(m, owned[num], copies[num]),
+			Draining: m.Drain,
 			Slots:    slots[num],
+			Owned:    owned[num],
+			Copies:   copies[num],
 			Sessions: sessions[m.Name],
 		})
+		if owned[num] == 0 {
+			out.Members[len(out.Members)-1].Sessions = 0 // gossip has yet to tell
+		}
 	}
 	return out
 }

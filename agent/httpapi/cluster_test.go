@@ -17,7 +17,7 @@ func TestCluster_reads(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, c := range []struct{ target, want string }{
-		{"/v1/ring", `{"Epoch":42,"Leader":"m1","Members":[{"Name":"m2","Position":0,"State":"up","Slots":512,"Sessions":4},{"Name":"m1","Position":1,"State":"up","Slots":512,"Sessions":3}]}`},
+		{"/v1/ring", `{"Epoch":42,"Leader":"m1","Moving":0,"Members":[{"Name":"m2","Position":0,"State":"up","Draining":false,"Slots":512,"Owned":512,"Copies":512,"Sessions":4},{"Name":"m1","Position":1,"State":"up","Draining":false,"Slots":512,"Owned":512,"Copies":512,"Sessions":3}]}`},
 		{"/v1/ring/locate/a%2Fb", `{"Slot":3,"Home":"m2","Owner":"m2","Successors":["m1"]}`},
 		{"/v1/status/leader", `"10.0.0.1:8702"`},
 		{"/v1/status/peers", `["10.0.0.1:8702","10.0.0.2:8702"]`},
@@ -57,6 +57,10 @@ func TestCluster_changesReachTheirPart(t *testing.T) {
 		{"/v1/agent/force-leave/m2", "", "force-leave m2 false"},
 		{"/v1/agent/force-leave/m2?prune=1", "", "force-leave m2 true"},
 		{"/v1/agent/reload", "", "reload"},
+		{"/v1/agent/drain?enable=true", "", `drain "" true`},
+		{"/v1/agent/drain?enable=false&node=m2", "", `drain "m2" false`},
+		{"/v1/ring/rebalance", "", "rebalance"},
+		{"/v1/ring/move?slots=10&from=m1&to=m2", "", "move 10 m1 m2"},
 		{"/v1/agent/service/deregister/a%2Fb", "", "deregister a/b"},
 		{"/v1/agent/service/maintenance/a?enable=true&reason=new+disk", "", "maintenance a {Enable:true Drain:false Reason:new disk}"},
 		{"/v1/agent/service/maintenance/a?enable=false&drain", "", "maintenance a {Enable:false Drain:true Reason:}"},
@@ -98,6 +102,15 @@ func TestCluster_badChangesReachNothing(t *testing.T) {
 		{"/v1/agent/service/load/a", `{"Load":-1}`},
 		{"/v1/agent/service/load/a", `{"Load":"1"}`},
 		{"/v1/agent/leave?force=perhaps", ``},
+		{"/v1/agent/drain", ``},
+		{"/v1/agent/drain?enable=perhaps", ``},
+		{"/v1/agent/drain?enable=true&node=", ``},
+		{"/v1/ring/move", ``},
+		{"/v1/ring/move?slots=0&from=m1&to=m2", ``},
+		{"/v1/ring/move?slots=1025&from=m1&to=m2", ``},
+		{"/v1/ring/move?slots=x&from=m1&to=m2", ``},
+		{"/v1/ring/move?slots=1&from=m1", ``},
+		{"/v1/ring/move?slots=1&from=m1&to=m1", ``},
 	} {
 		h.want(h.do("PUT", c[0], c[1]), 400)
 	}
@@ -203,7 +216,7 @@ func TestMetrics_bothForms(t *testing.T) {
 func TestCluster_changesTakeNoBody(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	for _, target := range []string{"/v1/agent/join/10.0.0.9", "/v1/agent/leave", "/v1/agent/force-leave/m2", "/v1/agent/reload"} {
+	for _, target := range []string{"/v1/agent/join/10.0.0.9", "/v1/agent/leave", "/v1/agent/force-leave/m2", "/v1/agent/reload", "/v1/agent/drain?enable=true", "/v1/ring/rebalance", "/v1/ring/move?slots=1&from=m1&to=m2"} {
 		if w := h.do("PUT", target, `{"x":1}`); w.Code != 400 {
 			t.Errorf("%s with a body: %d %s", target, w.Code, w.Body)
 		}

@@ -91,6 +91,19 @@ type Ring interface {
 	Locate(key string) (ring.Slot, error)
 }
 
+// Moves is what operators do with the places of sessions. All of it returns when
+// the cluster has agreed, and before sessions have moved. ErrNotFound: no such
+// member; ErrConflict: the state of the cluster forbids it.
+type Moves interface {
+	// Drain makes a member hand over its sessions and take no new ones, or ends
+	// that; an empty name is this agent's.
+	Drain(ctx context.Context, node string, on bool) (api.DrainResult, error)
+	// Rebalance gives every member its share of slots, busy ones included.
+	Rebalance(ctx context.Context) (api.MoveResult, error)
+	// Move gives slots of one member to another.
+	Move(ctx context.Context, slots int, from, to string) (api.MoveResult, error)
+}
+
 // Services are the instances beside this agent.
 type Services interface {
 	// Services returns them in any order.

@@ -242,6 +242,18 @@ func (f fakeRing) Locate(key string) (ring.Slot, error) {
 	return ring.Slot(len(key)), f.called("locate %s", key)
 }
 
+func (f fakeRing) Drain(_ context.Context, node string, on bool) (api.DrainResult, error) {
+	return api.DrainResult{Node: "m1", Draining: on, Epoch: 43}, f.called("drain %q %v", node, on)
+}
+
+func (f fakeRing) Rebalance(context.Context) (api.MoveResult, error) {
+	return api.MoveResult{Moved: 7, Epoch: 43}, f.called("rebalance")
+}
+
+func (f fakeRing) Move(_ context.Context, slots int, from, to string) (api.MoveResult, error) {
+	return api.MoveResult{Moved: slots, Epoch: 43}, f.called("move %d %s %s", slots, from, to)
+}
+
 type fakeServices struct{ *cluster }
 
 func (f fakeServices) Services() []api.Service { return f.services }
@@ -311,6 +323,7 @@ func newHarness(t testing.TB) *harness {
 		Process:  fakeProcess{h.cluster},
 		Members:  fakeMembers{h.cluster},
 		Ring:     fakeRing{h.cluster},
+		Moves:    fakeRing{h.cluster},
 		Sessions: h.engine,
 		Services: fakeServices{h.cluster},
 		Checks:   fakeServices{h.cluster},

@@ -31,6 +31,7 @@ type Options struct {
 	Process  Process
 	Members  Members
 	Ring     Ring
+	Moves    Moves
 	Sessions Sessions
 	Services Services
 	Checks   Checks

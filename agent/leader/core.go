@@ -52,7 +52,9 @@ type asked struct {
 	stops   []ring.Stop
 	drains  []DrainAsked
 	moves   []MoveAsked
-	rebuild bool
+	evens   []RebalanceAsked
+	stays   []StayAsked
+	answers []Answer // to be given once the entry is committed
 }
 
 // run is what the leader knows of a member's present run, in this term.
@@ -127,9 +129,13 @@ func (c *Core) Step(now time.Duration, ev Event) []Action {
 		c.asked.drains = append(c.asked.drains, ev)
 		c.urgent = true
 	case RebalanceAsked:
-		c.asked.rebuild, c.even, c.urgent = true, false, true
+		c.asked.evens = append(c.asked.evens, ev)
+		c.urgent = true
 	case MoveAsked:
 		c.asked.moves = append(c.asked.moves, ev)
+		c.urgent = true
+	case StayAsked:
+		c.asked.stays = append(c.asked.stays, ev)
 		c.urgent = true
 	case ViewChanged:
 		c.look(ev.Members)
@@ -221,11 +227,15 @@ func (c *Core) proposed(now time.Duration, ev Proposed) {
 		c.asked.stops = append(c.taken.stops, c.asked.stops...)
 		c.asked.drains = append(c.taken.drains, c.asked.drains...)
 		c.asked.moves = append(c.taken.moves, c.asked.moves...)
+		c.asked.evens = append(c.taken.evens, c.asked.evens...)
+		c.asked.stays = append(c.taken.stays, c.asked.stays...)
 	}
+	answers := c.taken.answers
 	c.taken = asked{}
 	c.adopt(now, ev.Table)
 	if ev.OK {
 		c.publish(now)
+		c.answer(answers)
 	}
 	c.urgent = true
 }

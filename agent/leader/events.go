@@ -6,8 +6,8 @@ import (
 )
 
 // Event is something that happened: Renewed, AddAsked, Reported, StopAsked,
-// DrainAsked, RebalanceAsked, MoveAsked, ViewChanged, Refused, Probed,
-// Opinion, Verified, Proposed, Committed or Tick.
+// DrainAsked, RebalanceAsked, MoveAsked, StayAsked, ViewChanged, Refused,
+// Probed, Opinion, Verified, Proposed, Committed or Tick.
 type Event interface{ event() }
 
 // Renewed is a member's request for a lease.
@@ -23,21 +23,30 @@ type Reported struct{ *ring.Report }
 type StopAsked struct{ *ring.Stop }
 
 // DrainAsked is an operator's wish that a member hands over its slots, or no
-// longer does.
+// longer does. Where Op is not 0 an Answer says what came of it; so it is with
+// the other wishes.
 type DrainAsked struct {
 	Num member.Number
 	On  bool
+	Op  uint64
 }
 
 // RebalanceAsked is an operator's wish that homes become even now, busy slots
 // included.
-type RebalanceAsked struct{}
+type RebalanceAsked struct{ Op uint64 }
 
 // MoveAsked is an operator's wish to give slots another home. The planner
 // leaves homes as they then are until members come or go.
 type MoveAsked struct {
 	Slots    int
 	From, To member.Number
+	Op       uint64
+}
+
+// StayAsked is the wish of a member that was leaving to remain after all.
+type StayAsked struct {
+	From ring.Holder
+	Op   uint64
 }
 
 // Seen is a member as gossip shows it.
@@ -106,6 +115,7 @@ func (StopAsked) event()      {}
 func (DrainAsked) event()     {}
 func (RebalanceAsked) event() {}
 func (MoveAsked) event()      {}
+func (StayAsked) event()      {}
 func (ViewChanged) event()    {}
 func (Refused) event()        {}
 func (Probed) event()         {}
@@ -115,7 +125,8 @@ func (Proposed) event()       {}
 func (Committed) event()      {}
 func (Tick) event()           {}
 
-// Action is something to be done: Propose, Verify, Send, Probe, Ask, or Note.
+// Action is something to be done: Propose, Verify, Send, Probe, Ask, Answer or
+// Note.
 type Action interface{ action() }
 
 // Propose asks for one entry in the log. Its outcome is a Proposed; until then
@@ -149,6 +160,14 @@ type Ask struct {
 	Who Peer
 }
 
+// Answer tells what came of a wish, once that is committed.
+type Answer struct {
+	Op    uint64
+	Moved int        // slots that got another home
+	Epoch ring.Epoch // of the table in which it is done
+	Err   error      // wraps ErrRefused where the state of the cluster forbids it
+}
+
 // NoteKind says what a Note is about.
 type NoteKind uint8
 
@@ -174,4 +193,5 @@ func (Verify) action()  {}
 func (Send) action()    {}
 func (Probe) action()   {}
 func (Ask) action()     {}
+func (Answer) action()  {}
 func (Note) action()    {}

@@ -43,23 +43,21 @@ func (c *Core) plan(now time.Duration) {
 	c.dropSlow(now, d)
 	c.resets(now, d)
 	c.removals(now, d)
-	for _, a := range c.asked.drains {
-		if c.table.Member(a.Num) != nil {
-			_ = d.Drain(a.Num, a.On) // it is in the table
-		}
-	}
+	answers := c.wishes(d)
 	c.settleHomes(d)
 	d.Learners(func(owner, num member.Number) bool { return c.heldBack(now, owner, num) })
 	d.Moves(&c.seen)
 	d.Shrink(&c.seen)
 	d.Retire()
 	c.taken = c.asked
-	c.asked = asked{rebuild: c.asked.rebuild}
+	c.taken.answers = answers
+	c.asked = asked{}
 	c.propose(d.Change(), downs)
 }
 
 func (c *Core) propose(ch *ring.Change, downs map[member.Number]bool) {
 	if ch.Empty() {
+		c.answer(c.taken.answers)
 		c.taken = asked{}
 		return
 	}
@@ -91,7 +89,6 @@ func (c *Core) first() {
 // observe turns reports and clocks into what the planner asks for.
 func (c *Core) observe(now time.Duration) {
 	c.seen.Reaped = make(map[member.Number]bool)
-	c.seen.Busy = c.asked.rebuild
 	for i := range c.table.Members {
 		m := &c.table.Members[i]
 		r := c.run(m.Num)
@@ -245,8 +242,7 @@ func (c *Core) removals(now time.Duration, d *ring.Draft) {
 	}
 }
 
-// settleHomes plans L9 while homes are not as they shall be, and what operators
-// asked of it.
+// settleHomes plans L9 while homes are not as they shall be.
 func (c *Core) settleHomes(d *ring.Draft) {
 	var keys []homeKey
 	t := d.Table()
@@ -260,14 +256,7 @@ func (c *Core) settleHomes(d *ring.Draft) {
 	if !slices.Equal(keys, c.homes) {
 		c.homes, c.even = keys, false
 	}
-	for _, a := range c.asked.moves {
-		d.MoveHomes(a.Slots, a.From, a.To, &c.seen)
-		c.even = true
-	}
 	if !c.even {
 		c.even = d.Homes(&c.seen)
-		if c.even {
-			c.asked.rebuild = false
-		}
 	}
 }

@@ -82,8 +82,10 @@ type Leader struct {
 	cfg Config
 	log hclog.Logger
 
-	mu    sync.Mutex // guards inbox
+	mu    sync.Mutex // guards all below
 	inbox chan Event // nil: not leading
+	asked map[uint64]chan Answer
+	op    uint64
 }
 
 // NewLeader returns a Leader that does nothing until Term is called.
@@ -127,10 +129,6 @@ func (l *Leader) Handle(m ring.Message) error {
 
 // Refused tells of a connection that was refused at a member's address.
 func (l *Leader) Refused(who ring.Holder) { _ = l.offer(Refused{who}) } // not leading: nobody to tell
-
-// Ask takes an operator's wish: DrainAsked, RebalanceAsked or MoveAsked. That
-// it was taken does not mean that it is done: the table shows it.
-func (l *Leader) Ask(ev Event) error { return l.offer(ev) }
 
 func (l *Leader) offer(ev Event) error {
 	l.mu.Lock()
@@ -176,6 +174,10 @@ func (l *Leader) setInbox(c chan Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inbox = c
+	for op, answer := range l.asked {
+		close(answer)
+		delete(l.asked, op)
+	}
 }
 
 func (l *Leader) barrier(ctx context.Context) error {

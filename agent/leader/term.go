@@ -97,6 +97,8 @@ func (t *term) act(ctx context.Context, a Action) {
 		})
 	case Send:
 		t.cfg.Send.Send(a.To, a.Message)
+	case Answer:
+		t.answer(a)
 	case Note:
 		t.note(a)
 	}

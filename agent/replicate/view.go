@@ -32,14 +32,22 @@ func newView(old *View, n *Node, now time.Time) *View {
 		v.round = old.round
 	}
 	ids := map[member.Number]member.ID{}
+	var draining []ring.Slot
 	for i := range n.t.Members {
 		m := &n.t.Members[i]
 		ids[m.Num] = m.ID
 		half := n.t.LowerHalf(m.Num)
-		v.lower[m.ID] = half
-		if m.State == ring.Up {
+		switch {
+		case m.Drain:
+			draining = append(draining, half...)
+			continue // takes no new sessions
+		case m.State == ring.Up:
 			v.anyLower = append(v.anyLower, half...)
 		}
+		v.lower[m.ID] = half
+	}
+	if len(v.anyLower) == 0 {
+		v.anyLower = draining // nobody else is there
 	}
 	for h := range ring.Slot(ring.Slots) {
 		owner := n.t.Slots[h].Owner

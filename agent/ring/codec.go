@@ -171,7 +171,7 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 		m := &members[i]
 		b = binary.AppendUvarint(b, uint64(m.Num))
 		b = append(b, m.Boot[:]...)
-		b = append(b, byte(m.State), flags(m.Witness, m.Drain, m.Discards > 0, m.Store != (Store{})))
+		b = append(b, byte(m.State), flags(m.Witness, m.Drain, m.Discards > 0, m.Store != (Store{}), m.Placed))
 		b = binary.AppendUvarint(b, uint64(m.Weight))
 		b = binary.AppendUvarint(b, uint64(m.Changed))
 		b = appendID(b, m.ID)
@@ -190,8 +190,8 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 func (r *reader) members() (members []Member, order []member.Number) {
 	for range r.count(24) {
 		m := Member{Num: r.num(), Boot: r.array16(), State: State(r.byte())}
-		f := r.flags(4)
-		m.Witness, m.Drain = f&1 != 0, f&2 != 0
+		f := r.flags(5)
+		m.Witness, m.Drain, m.Placed = f&1 != 0, f&2 != 0, f&16 != 0
 		m.Weight = uint16(r.upTo(math.MaxUint16))
 		m.Changed = r.epoch()
 		m.ID, m.Name, m.Addr = r.id(), r.string(), r.string()

@@ -49,7 +49,7 @@ func genDelta(t *rapid.T) *Delta {
 	if rapid.Bool().Draw(t, "members") {
 		d.Members = []Member{{
 			Num: 4, ID: member.ID(rapid.StringN(0, 40, 40).Draw(t, "id")), Name: rapid.String().Draw(t, "name"),
-			Addr: "a:1", Boot: genBoot(t), State: Leaving, Witness: true, Drain: rapid.Bool().Draw(t, "drain"), Discards: uint32(rapid.IntRange(0, 2).Draw(t, "discards")), Weight: 9, Changed: 4,
+			Addr: "a:1", Boot: genBoot(t), State: Leaving, Witness: true, Drain: rapid.Bool().Draw(t, "drain"), Placed: rapid.Bool().Draw(t, "placed"), Discards: uint32(rapid.IntRange(0, 2).Draw(t, "discards")), Weight: 9, Changed: 4,
 		}}
 		d.Order = []member.Number{4}
 	}

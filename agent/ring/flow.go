@@ -16,7 +16,6 @@ const perMember = 32
 type Observed struct {
 	Slots  [Slots]SlotView
 	Reaped map[member.Number]bool // down longer than Settings.ReapAfter
-	Busy   bool                   // an operator asked that busy slots move too
 }
 
 // SlotView is what the leader knows of one slot.

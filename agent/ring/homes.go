@@ -94,8 +94,14 @@ func divide(all []share, at []int, n int) {
 // (L9), and reports whether homes are then as they shall be. It moves as few as
 // it can, empty slots first, then idle ones; busy ones only from members on
 // their way out, or where an operator asked.
+//
+// Homes that an operator placed stay until a member comes or goes.
 func (d *Draft) Homes(seen *Observed) (even bool) {
 	shares := d.shares(seen)
+	if d.placed(shares) {
+		return true
+	}
+	d.place(false)
 	room := make(map[member.Number]int)
 	for _, s := range shares {
 		room[s.num] = perMember
@@ -111,7 +117,7 @@ func (d *Draft) Homes(seen *Observed) (even bool) {
 		if surplus <= 0 {
 			continue
 		}
-		for _, h := range d.giveable(from.num, from.forced || seen.Busy, from.forced, seen) {
+		for _, h := range d.giveable(from.num, from.forced, seen) {
 			if surplus == 0 {
 				break
 			}
@@ -141,8 +147,8 @@ func neediest(shares []share, room map[member.Number]int) (best *share) {
 }
 
 // giveable returns the slots that a member can give away, best first: empty,
-// idle, busy; those settled only, unless any will do.
-func (d *Draft) giveable(num member.Number, busy, any bool, seen *Observed) []Slot {
+// idle, busy. Unless any will do, it is settled ones only, and none that is busy.
+func (d *Draft) giveable(num member.Number, any bool, seen *Observed) []Slot {
 	grade := func(h Slot) int {
 		switch v := &seen.Slots[h]; {
 		case v.Empty:
@@ -155,7 +161,7 @@ func (d *Draft) giveable(num member.Number, busy, any bool, seen *Observed) []Sl
 	var out []Slot
 	for h := range Slot(Slots) {
 		s := &d.t.Slots[h]
-		if s.Home != num || !any && (s.Owner != num || !seen.Slots[h].Open || !busy && grade(h) == 2) {
+		if s.Home != num || !any && (s.Owner != num || !seen.Slots[h].Open || grade(h) == 2) {
 			continue
 		}
 		out = append(out, h)
@@ -166,18 +172,67 @@ func (d *Draft) giveable(num member.Number, busy, any bool, seen *Observed) []Sl
 	return out
 }
 
+// Rebalance plans that every member has its share at once, busy slots included,
+// as an operator asked; it returns how many slots get another home. One entry
+// says it all, so that no leader that comes later can forget the rest. Sessions
+// follow a few slots at a time (L10).
+func (d *Draft) Rebalance(seen *Observed) (moved int) {
+	d.place(false)
+	shares := d.shares(seen)
+	room := make(map[member.Number]int)
+	for _, s := range shares {
+		room[s.num] = Slots
+	}
+	for _, from := range shares {
+		for _, h := range d.giveable(from.num, true, seen) {
+			to := neediest(shares, room)
+			if from.current <= from.target || to == nil {
+				break
+			}
+			d.rehome(h, to.num)
+			to.current++
+			from.current--
+			moved++
+		}
+	}
+	return moved
+}
+
 // MoveHomes plans that n of one member's slots get another as their home, as
-// an operator asked; it returns how many there were.
+// an operator asked; it returns how many there were. Homes are then left as they
+// are until a member comes or goes.
 func (d *Draft) MoveHomes(n int, from, to member.Number, seen *Observed) int {
 	if d.member(from) == nil || d.member(to) == nil || d.member(to).Witness || from == to {
 		return 0
 	}
-	moved := d.giveable(from, true, true, seen)
+	moved := d.giveable(from, true, seen)
 	moved = moved[:min(max(n, 0), len(moved))]
 	for _, h := range moved {
 		d.rehome(h, to)
 	}
+	d.place(true)
 	return len(moved)
+}
+
+// place marks that an operator gave all members their homes, or takes the mark
+// away.
+func (d *Draft) place(on bool) {
+	for i := range d.t.Members {
+		d.t.Members[i].Placed = on && !d.t.Members[i].Witness
+	}
+}
+
+// placed reports whether the homes are as an operator gave them, and no member
+// has come or is going since.
+func (d *Draft) placed(shares []share) bool {
+	for _, s := range shares {
+		switch m := d.member(s.num); {
+		case m.Witness:
+		case s.forced && s.current > 0, !s.forced && !m.Placed && m.State == Up:
+			return false
+		}
+	}
+	return len(shares) > 0
 }
 
 // moveHomes gives all homes of a member that is about to be removed to others.

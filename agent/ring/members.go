@@ -122,7 +122,7 @@ func (d *Draft) rejoin(m *Member, c Candidacy) error {
 		return fmt.Errorf("%q at %s, asked for by %s: %w", c.Name, m.Addr, c.Addr, ErrNameConflict)
 	}
 	next := c.entry(m.Num, m.State)
-	next.Drain, next.Discards, next.Changed = m.Drain, m.Discards, m.Changed
+	next.Drain, next.Placed, next.Discards, next.Changed = m.Drain, m.Placed, m.Discards, m.Changed
 	if !same || m.State == Down {
 		next.State = Joining
 	}
@@ -177,10 +177,10 @@ func (d *Draft) Discard(num member.Number) {
 func (d *Draft) succeed(old member.Number, c Candidacy) {
 	num := d.t.NextNum
 	d.t.NextNum++
-	drain := d.member(old).Drain
+	before := *d.member(old)
 	d.t.Members = slices.DeleteFunc(d.t.Members, func(m Member) bool { return m.Num == old })
 	e := c.entry(num, Joining)
-	e.Drain = drain
+	e.Drain, e.Placed = before.Drain, before.Placed
 	d.t.Members = append(d.t.Members, e)
 	d.t.Order[slices.Index(d.t.Order, old)] = num
 	for h := range Slot(Slots) {
@@ -234,13 +234,20 @@ func (d *Draft) Leave(num member.Number) {
 	}
 }
 
+// Stay plans that a member that was leaving remains after all.
+func (d *Draft) Stay(num member.Number) {
+	if m := d.member(num); m != nil && m.State == Leaving {
+		m.State = Joining // Learners says when it has what it shall have
+	}
+}
+
 // Drain plans that a member hands over all its slots, or ends that.
 func (d *Draft) Drain(num member.Number, on bool) error {
 	m := d.member(num)
 	if m == nil {
 		return fmt.Errorf("member %d: %w", num, ErrUnknownMember)
 	}
-	m.Drain = on
+	m.Drain, m.Placed = on, false
 	return nil
 }
 

@@ -80,7 +80,11 @@ func TestDraft_busySlotsStay(t *testing.T) {
 	if got := w.homes()[3]; got != Slots/4 {
 		t.Errorf("new member has %d homes", got)
 	}
-	w.seen.Busy = true
+	d = NewDraft(w.table)
+	if moved := d.Rebalance(&w.seen); moved != Slots/3-Slots/4 {
+		t.Fatalf("rebalance moves %d", moved)
+	}
+	w.apply(d)
 	w.work()
 	w.checkRest()
 }

@@ -85,6 +85,7 @@ type Member struct {
 	State   State
 	Witness bool // votes, holds no sessions
 	Drain   bool // asked to hand over all its slots, stays a member
+	Placed  bool // an operator gave it its homes: they stay while all members are so marked
 	Weight  uint16
 	// Discards rises each time that the member was away for so long that it must
 	// forget what it holds, but for slots in which it is in sync.

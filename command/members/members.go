@@ -35,6 +35,7 @@ type member struct {
 	InFlight    int
 	RequestRate float64
 	Sessions    int
+	Draining    bool
 	Tags        map[string]string
 }
 
@@ -85,7 +86,7 @@ func convert(m api.Member) member {
 	}
 	return member{
 		Name: m.Name, ID: m.ID, Address: net.JoinHostPort(m.Addr, strconv.Itoa(m.Port)), Status: m.Status, Role: m.Role, Version: m.Version,
-		CPU: m.Load.CPU, InFlight: m.Load.InFlight, RequestRate: m.Load.RequestRate, Sessions: m.Sessions, Tags: tags,
+		CPU: m.Load.CPU, InFlight: m.Load.InFlight, RequestRate: m.Load.RequestRate, Sessions: m.Sessions, Draining: m.Draining, Tags: tags,
 	}
 }
 
@@ -96,7 +97,11 @@ func (c *Command) table(list []member) *term.Table {
 	}
 	t := term.NewTable(header...)
 	for _, m := range list {
-		row := []any{m.Name, m.Address, m.Status, m.Role, m.Version, fmt.Sprintf("%.0f%%", m.CPU*100), m.Sessions}
+		status := m.Status
+		if m.Draining {
+			status += ", draining"
+		}
+		row := []any{m.Name, m.Address, status, m.Role, m.Version, fmt.Sprintf("%.0f%%", m.CPU*100), m.Sessions}
 		if c.detailed {
 			row = append(row, m.InFlight, fmt.Sprintf("%.1f", m.RequestRate), m.ID, tagText(m.Tags))
 		}

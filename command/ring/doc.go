@@ -1,3 +1,3 @@
-// Package ring holds the verbs that show the ring: its order, and who holds a
-// key. They change nothing.
+// Package ring holds the verbs about the ring: its order, who holds a key, and
+// which member is home to how many slots.
 package ring

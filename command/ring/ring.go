@@ -18,6 +18,7 @@ type Command struct{ flags.Verb }
 type ringView struct {
 	Epoch   uint64
 	Leader  string
+	Moving  int
 	Members []place
 }
 
@@ -25,7 +26,10 @@ type place struct {
 	Name     string
 	Position int
 	State    string
-	Slots    int
+	Draining bool
+	Slots    int // that it is home to
+	Owned    int // that it serves now
+	Copies   int // that it holds for others
 	Sessions int
 }
 
@@ -33,9 +37,10 @@ type place struct {
 func New(streams term.Streams) *Command {
 	c := &Command{Verb: flags.NewVerb(streams, flags.Usage{
 		Name: "ring",
-		Text: "Shows the ring: the members in their order, to how many of the 1,024 shares of the session space each is home, how many sessions it serves, and who leads.\n\n" +
+		Text: "Shows the ring: the members in their order, to how many of the 1,024 shares of the session space (slots) each is home, how many it serves now, how many sessions it serves, and who leads. " +
+			"While slots move it says how many.\n\n" +
 			"Beside each session's owner the next two live members in this order hold copies.",
-		Examples: []string{"rondel ring", "rondel ring locate cart-42"},
+		Examples: []string{"rondel ring", "rondel ring locate cart-42", "rondel ring rebalance -wait"},
 	})}
 	c.WithFormat()
 	c.WithAgent()
@@ -53,7 +58,7 @@ func (c *Command) run(ctx context.Context, client *api.Client, _ []string) error
 	if err != nil {
 		return fmt.Errorf("read the ring: %w", err)
 	}
-	view := ringView{Epoch: info.Epoch, Leader: info.Leader, Members: []place{}}
+	view := ringView{Epoch: info.Epoch, Leader: info.Leader, Moving: info.Moving, Members: []place{}}
 	for _, m := range info.Members {
 		view.Members = append(view.Members, place(m))
 	}
@@ -66,12 +71,16 @@ func (c *Command) run(ctx context.Context, client *api.Client, _ []string) error
 		if leader == "" {
 			leader = "none"
 		}
-		if _, err := fmt.Fprintf(w, "Epoch %d, leader %s\n\n", view.Epoch, term.Clean(leader)); err != nil {
+		moving := ""
+		if view.Moving > 0 {
+			moving = fmt.Sprintf(", slots on their way to another member: %d", view.Moving)
+		}
+		if _, err := fmt.Fprintf(w, "Epoch %d, leader %s%s\n\n", view.Epoch, term.Clean(leader), moving); err != nil {
 			return err
 		}
-		t := term.NewTable("Position", "Name", "State", "Slots", "Sessions")
+		t := term.NewTable("Position", "Name", "State", "Slots", "Serves", "Sessions")
 		for _, m := range view.Members {
-			t.Row(m.Position, m.Name, m.State, m.Slots, m.Sessions)
+			t.Row(m.Position, m.Name, m.State, m.Slots, m.Owned, m.Sessions)
 		}
 		return t.Write(w)
 	})

@@ -312,6 +312,7 @@ func TestProxy_ofWholeAgents(t *testing.T) {
 		{"new clients are spread evenly", newClientsAreSpreadEvenly},
 		{"a cookie is good at every agent", cookieIsGoodEverywhere},
 		{"what changes reaches every proxy", changesReachEveryProxy},
+		{"a member drains", memberDrains},
 		{"a session from its first write to its end", sessionFlow},
 		{"what the shop is told of the client", forwardedHeaders},
 		{"event streams and sockets", streamsAndSockets},
@@ -435,6 +436,37 @@ func changesReachEveryProxy(t *testing.T, s *site) {
 	s.everywhere(t, "deregistered", sh, false)
 	sh.register(t)
 	s.everywhere(t, "registered", sh, true)
+}
+
+// memberDrains drains one member after the other: new clients go elsewhere, and
+// clients there are served, as long as there is an elsewhere.
+func memberDrains(t *testing.T, s *site) {
+	sh := s.shops[1]
+	b := movesBackend{s.agents[0]}
+	drain := func(a *Agent, on bool) {
+		t.Helper()
+		if _, err := b.Drain(t.Context(), a.cfg.Load().Node.Name, on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cookie := ""
+	s.await(t, "a client of it", func() bool {
+		var r reply
+		cookie, r = s.client(t, s.agents[0])
+		return r.shop == sh.name
+	})
+	drain(sh.agent, true)
+	s.everywhere(t, "drain of a member", sh, false)
+	for _, a := range s.agents {
+		if r, _ := s.ask(t, a, "/", cookie); r.status != 200 {
+			t.Errorf("a client of a shop beside a draining agent gets %d", r.status)
+		}
+		if _, r := s.client(t, a); r.status != 200 {
+			t.Errorf("a new client gets %d", r.status)
+		}
+	}
+	drain(sh.agent, false)
+	s.everywhere(t, "the member takes clients again", sh, true)
 }
 
 func sessionFlow(t *testing.T, s *site) {

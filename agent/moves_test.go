@@ -339,7 +339,11 @@ func TestLeave_underWriters(t *testing.T) {
 		list := users(t, c, name, 6)
 		time.Sleep(time.Second)
 		m := c.Leaving(name)
-		ok(t, "leave", m.Do("PUT", "/v1/agent/leave", nil))
+		began := time.Now()
+		if err := m.Leave(t.Context(), false); err != nil {
+			t.Error(err)
+		}
+		t.Logf("the leave took %v", time.Since(began))
 		if err := m.Wait(); err != nil {
 			t.Error(err)
 		}

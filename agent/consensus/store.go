@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
+
+	"github.com/rondel-project/rondel/agent/internal/entrylog"
 )
 
 const (
@@ -52,9 +52,10 @@ func openStores(dir string, log hclog.Logger, fault func(error)) (_ *stores, err
 	if err := os.MkdirAll(logDir, 0o700); err != nil {
 		return nil, fmt.Errorf("raft directory: %w", err)
 	}
-	meta := &metadb.BoltMetaDB{}
-	s.closers = append(s.closers, closeMeta{meta})
-	w, err := openLog(logDir, meta, log)
+	w, err := entrylog.Open(entrylog.Options{Dir: logDir, SegmentSize: segmentSize, Log: log})
+	if errors.Is(err, entrylog.ErrDamaged) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open raft log in %s: %w", logDir, err)
 	}
@@ -74,30 +75,4 @@ func openStores(dir string, log hclog.Logger, fault func(error)) (_ *stores, err
 		return nil, fmt.Errorf("raft log in %s: %w; to start anew with a new node id, move the data directory away", logDir, err)
 	}
 	return s, nil
-}
-
-// openLog opens the log. The libraries below panic on some damaged files; here
-// that is an error like any other.
-func openLog(dir string, meta *metadb.BoltMetaDB, log hclog.Logger) (w *wal.WAL, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v: %w", p, ErrDamaged)
-		}
-	}()
-	w, err = wal.Open(dir, wal.WithMetaStore(meta), wal.WithSegmentSize(segmentSize), wal.WithLogger(log))
-	if errors.Is(err, wal.ErrCorrupt) {
-		err = fmt.Errorf("%w: %w", err, ErrDamaged)
-	}
-	return w, err
-}
-
-// closeMeta closes the log's own database, which the log leaves open. One that
-// was never opened has nothing to close.
-type closeMeta struct{ db *metadb.BoltMetaDB }
-
-func (c closeMeta) Close() error {
-	if err := c.db.Close(); err != nil && !errors.Is(err, metadb.ErrUnintialized) {
-		return fmt.Errorf("close raft log: %w", err)
-	}
-	return nil
 }

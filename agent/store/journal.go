@@ -11,15 +11,18 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
-	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
+
+	"github.com/rondel-project/rondel/agent/internal/entrylog"
 )
 
 // segmentSize is the size of a log's files: each is made in full when it is
 // begun, so that a disk without room is met early.
 const segmentSize = 16 << 20
+
+// maxEntry is how much goes into one entry: the library writes more than 64 MiB,
+// and cannot read that again.
+const maxEntry = 16 << 20
 
 // endFile remembers the last entry that was written. It is not synced with each
 // entry: what it says was certainly there.
@@ -30,8 +33,7 @@ const endFile = "end"
 type journal struct {
 	dir   string
 	files *files
-	wal   *wal.WAL
-	meta  *metadb.BoltMetaDB
+	wal   *entrylog.Log
 	end   *os.File
 	next  uint64 // index of the next entry
 	size  int64  // bytes of the entries
@@ -58,7 +60,7 @@ var errShort = errors.New("it has been cut short")
 // openJournal opens the log in dir. The libraries below panic on some damaged
 // files; here that is an error like any other.
 func openJournal(dir string, o Options, log hclog.Logger) (_ *journal, err error) {
-	j := &journal{dir: dir, files: newFiles(o.VFS, o.Sync != Always), meta: &metadb.BoltMetaDB{}}
+	j := &journal{dir: dir, files: newFiles(o.VFS, o.Sync != Always)}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v: %w", p, types.ErrCorrupt)
@@ -73,11 +75,10 @@ func openJournal(dir string, o Options, log hclog.Logger) (_ *journal, err error
 	if j.end, err = os.OpenFile(filepath.Join(dir, endFile), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
-	j.wal, err = wal.Open(dir, wal.WithMetaStore(j.meta), wal.WithSegmentSize(segmentSize),
-		wal.WithSegmentFiler(segment.NewFiler(dir, j.files)), wal.WithLogger(log))
+	j.wal, err = entrylog.Open(entrylog.Options{Dir: dir, SegmentSize: segmentSize, Files: j.files, Log: log})
 	if err != nil {
 		name, at := j.files.read()
-		if errors.Is(err, types.ErrCorrupt) && name != "" {
+		if errors.Is(err, entrylog.ErrDamaged) && name != "" {
 			return nil, &Damage{filepath.Join(dir, name), at, err}
 		}
 		return nil, err
@@ -90,6 +91,7 @@ func openJournal(dir string, o Options, log hclog.Logger) (_ *journal, err error
 // that is not what was written; *Damage then says where that is.
 func (j *journal) load(f func(records []byte, at time.Time) error) (err error) {
 	at := uint64(0)
+	var begun []byte // of what does not end with its entry
 	defer func() {
 		if p := recover(); p != nil {
 			err = j.damage(at, fmt.Errorf("%v: %w", p, types.ErrCorrupt))
@@ -108,12 +110,19 @@ func (j *journal) load(f func(records []byte, at time.Time) error) (err error) {
 		if err := j.wal.GetLog(at, &l); err != nil {
 			return j.damage(at, err)
 		}
-		when, records, err := decodeEntry(at, &l)
+		when, more, records, err := decodeEntry(at, &l)
 		if err != nil {
 			return j.damage(at, err)
 		}
-		if err := f(records, when); err != nil {
-			return j.damage(at, err)
+		if more || begun != nil {
+			begun = append(begun, records...)
+			records = begun
+		}
+		if !more {
+			begun = nil
+			if err := f(records, when); err != nil {
+				return j.damage(at, err)
+			}
 		}
 		j.size += int64(len(l.Data))
 		j.next = at + 1
@@ -141,18 +150,23 @@ func lastSegment(dir string) string {
 	return filepath.Base(list[len(list)-1])
 }
 
-// write appends the chunks, one entry each, in one write and one sync.
+// write appends the chunks, one entry each or several for a big one, in one write and one sync.
 func (j *journal) write(chunks [][]byte, now time.Time) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v: %w", p, types.ErrCorrupt)
 		}
 	}()
-	logs := make([]*raft.Log, len(chunks))
+	logs := make([]*raft.Log, 0, len(chunks))
 	bytes := int64(0)
-	for i, c := range chunks {
-		logs[i] = encodeEntry(j.next+uint64(i), now, c)
-		bytes += int64(len(logs[i].Data))
+	for _, c := range chunks {
+		for more := true; more; {
+			piece := c[:min(len(c), maxEntry)]
+			c = c[len(piece):]
+			more = len(c) > 0
+			l := encodeEntry(j.next+uint64(len(logs)), now, more, piece)
+			logs, bytes = append(logs, l), bytes+int64(len(l.Data))
+		}
 	}
 	if err := j.wal.StoreLogs(logs); err != nil {
 		return fmt.Errorf("write the log of sessions: %w", err)
@@ -217,9 +231,6 @@ func (j *journal) close() (err error) {
 	var errs []error
 	if j.wal != nil {
 		errs = append(errs, j.wal.Close())
-	}
-	if err := j.meta.Close(); err != nil && !errors.Is(err, metadb.ErrUnintialized) {
-		errs = append(errs, err)
 	}
 	if j.end != nil {
 		errs = append(errs, j.end.Close())

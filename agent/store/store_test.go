@@ -191,11 +191,17 @@ func (r *run) want(key, v uint32) {
 // copyOf is the directory as a process that was killed leaves it.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		to := filepath.Join(t.TempDir(), "copy")
+		err := os.CopyFS(to, os.DirFS(dir))
+		if err == nil {
+			return to
+		}
+		// The store may remove a log meanwhile.
+		if !errors.Is(err, os.ErrNotExist) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
-	return to
 }
 
 func TestStore_everythingSyncedIsThereAfterAKill(t *testing.T) {
@@ -497,20 +503,51 @@ func TestStore_idThatCannotBeDropped(t *testing.T) {
 	r.waitWhole()
 }
 
+func TestJournal_bigRecords(t *testing.T) {
+	t.Parallel()
+	o := options(t.TempDir())
+	open := func() *journal {
+		j, err := openJournal(filepath.Join(o.Dir, "log-1"), o, o.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	big := bytes.Repeat([]byte{1, 2, 3, 4, 5}, 2*maxEntry/5+1)
+	j := open()
+	if err := j.write([][]byte{{1}, big, {2, 3}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open()
+	var got [][]byte
+	if err := j.load(func(b []byte, _ time.Time) error { got = append(got, bytes.Clone(b)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || !bytes.Equal(got[0], []byte{1}) || !bytes.Equal(got[1], big) || !bytes.Equal(got[2], []byte{2, 3}) {
+		t.Errorf("%d pieces", len(got))
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func FuzzDecodeEntry(f *testing.F) {
-	f.Add(uint64(3), encodeEntry(3, time.UnixMilli(1e12), []byte("records")).Data)
+	f.Add(uint64(3), encodeEntry(3, time.UnixMilli(1e12), false, []byte("records")).Data)
 	f.Add(uint64(0), []byte{})
 	f.Fuzz(func(t *testing.T, index uint64, b []byte) {
-		l := encodeEntry(index, time.UnixMilli(12), b)
-		at, records, err := decodeEntry(index, l)
-		if err != nil || at.UnixMilli() != 12 || !bytes.Equal(records, b) {
+		l := encodeEntry(index, time.UnixMilli(12), index%2 == 0, b)
+		at, more, records, err := decodeEntry(index, l)
+		if err != nil || at.UnixMilli() != 12 || more != (index%2 == 0) || !bytes.Equal(records, b) {
 			t.Fatalf("%v %q %v", at, records, err)
 		}
-		if _, _, err := decodeEntry(index+1, l); err == nil {
+		if _, _, _, err := decodeEntry(index+1, l); err == nil {
 			t.Fatal("an entry in another's place")
 		}
 		l.Data = b
-		if _, records, err := decodeEntry(index, l); err == nil && len(records) > len(b) {
+		if _, _, records, err := decodeEntry(index, l); err == nil && len(records) > len(b) {
 			t.Fatal("more than there is")
 		}
 	})

@@ -20,6 +20,7 @@ const module = "github.com/rondel-project/rondel"
 var mayImport = map[string][]string{
 	"":                  {"command", "command/term"},
 	"api":               {},
+	"scripts/chaos":     {"api"},
 	"command":           {"command/*", "agent/version", "agent/config", "agent", "api"},
 	"command/*":         {"api", "command/flags", "command/term"},
 	"command/agent":     {"agent", "agent/config", "agent/version", "command/flags", "command/term", "command/settings"},

@@ -97,7 +97,8 @@ func (h *history) missing() {
 	h.faults.Missing++
 }
 
-// final compares with what the session holds when nobody writes any more.
+// final compares with what the session holds when nobody writes any more. What
+// is wrong is counted once: the writer goes on from what is there.
 func (h *history) final(value int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,6 +108,7 @@ func (h *history) final(value int64) {
 	case value > h.value:
 		h.faults.Doubled += int(value - h.value)
 	}
+	h.value = value
 }
 
 // take returns the faults found since the last call, and the writes

@@ -17,6 +17,7 @@ func TestHistory_findsWhatIsWrong(t *testing.T) {
 		"lost at the end":                          {func(h *history) { h.ack(2, now); h.final(1) }, faultCount{Lost: 1}},
 		"done twice":                               {func(h *history) { h.ack(3, now) }, faultCount{Doubled: 1}},
 		"done once more late":                      {func(h *history) { h.ack(2, now); h.final(3) }, faultCount{Doubled: 1}},
+		"one too many, seen through two agents":    {func(h *history) { h.final(2); h.final(2); h.ack(3, now) }, faultCount{Doubled: 1}},
 		"a read of the past":                       {func(h *history) { h.read(1, 0) }, faultCount{Stale: 1}},
 		"not found":                                {func(h *history) { h.missing() }, faultCount{Missing: 1}},
 	} {

@@ -159,6 +159,10 @@ func (n *Node) serveDetached(h ring.Slot, o *op) {
 		sl.det.order = append(sl.det.order, s)
 	}
 	if !s.ready {
+		if len(s.waiting) >= n.p.MaxWaiting {
+			n.finish(o, unavailable("overloaded", "too many requests wait for this session's copies to be asked; try again"))
+			return
+		}
 		s.waiting = append(s.waiting, o)
 		return
 	}

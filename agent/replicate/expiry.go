@@ -197,9 +197,11 @@ func (n *Node) tickExpiry() {
 	n.evict()
 }
 
-func (n *Node) mayWrite() bool {
-	return (!n.refuse || n.now.Mono < n.lease.until) && !n.wakeup.dozing
-}
+func (n *Node) mayWrite() bool { return !n.leaseOver() && !n.wakeup.dozing }
+
+// leaseOver reports whether this member may neither read nor accept a write
+// (N2, R1, W1).
+func (n *Node) leaseOver() bool { return n.refuse && n.now.Mono >= n.lease.until }
 
 func (n *Node) forget(h ring.Slot, e *session.Entry, gone map[number]map[ring.Slot][]Item) {
 	for _, x := range n.t.Slots[h].InSync {

@@ -21,7 +21,7 @@ func (n *Node) serve(h ring.Slot, o *op) {
 			n.wait(h, o)
 			return
 		}
-		if n.refuse && n.now.Mono >= n.lease.until {
+		if n.leaseOver() {
 			n.finish(o, retry()) // R1, W1; the asking agent tries until its time is over
 			return
 		}
@@ -133,8 +133,11 @@ func (n *Node) times(e *session.Entry, r *session.Response) {
 }
 
 // holders returns the members beside this one that hold the session's present
-// version.
+// version. Only its owner knows; a detached member in its place does not.
 func (n *Node) holders(h ring.Slot, id session.ID) []number {
+	if !n.owns(h) {
+		return nil
+	}
 	s := &n.t.Slots[h]
 	out := make([]number, 0, len(s.InSync))
 	for _, x := range s.InSync {

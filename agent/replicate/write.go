@@ -65,6 +65,10 @@ func (n *Node) shares(w *write, o *op) bool {
 	}
 	for _, q := range w.queue {
 		if q.req != nil && sameOp(q.req, o.req) {
+			if len(q.same) >= n.p.MaxWaiting {
+				n.finish(o, unknownEnd()) // the first of them may still be done
+				return true
+			}
 			q.same = append(q.same, o)
 			return true
 		}
@@ -92,6 +96,10 @@ func (n *Node) startNext(h ring.Slot, queue, after []*op) {
 		n.start(h, o)
 	}
 	for _, o := range after {
+		if n.leaseOver() {
+			n.finish(o, retry()) // it waited for copies, and they for longer than the lease lasts
+			continue
+		}
 		n.perform(h, o)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -54,6 +56,10 @@ func (c *checker) stepped(h *host) {
 	if h.out.Table != nil && c.w.chance(0.05) {
 		c.sameTable(h, t)
 	}
+	c.leased(h)
+	if c.w.chance(0.01) || c.w.tight && c.w.chance(0.1) {
+		c.bounded(h)
+	}
 	for i := range h.out.Answers {
 		c.answered(h, h.out.Answers[i].Resp)
 	}
@@ -61,6 +67,32 @@ func (c *checker) stepped(h *host) {
 		if r, ok := h.out.Sends[i].Msg.(*replicate.Reply); ok {
 			c.answered(h, r.Resp)
 		}
+	}
+}
+
+// grant notes when a lease ends by the simulator's clock: Params.Lease after
+// the true moment at which its holder asked for it.
+func (c *checker) grant(h *host, g *ring.Grant) {
+	asked := int64(float64(g.Sent-h.offset) / h.rate)
+	h.granted = max(h.granted, asked+int64(c.w.params().Lease))
+}
+
+// leased is V3: with a lease that is over nothing is read and no write begins.
+// Only refuse mode has leases. A write that was accepted with one may be
+// committed after its end: whoever took the slot over has it then, or will not
+// acknowledge it.
+func (c *checker) leased(h *host) {
+	s := &h.core.Stats
+	if c.w.refuse && (s.Reads > h.reads || s.Writes > h.writes) && c.w.now > h.granted {
+		c.fail("V3: m%d read or wrote %v after the end of its lease", h.idx, time.Duration(c.w.now-h.granted))
+	}
+	h.reads, h.writes = s.Reads, s.Writes
+}
+
+// bounded is V9. What fills while others are slow has a bound each.
+func (c *checker) bounded(h *host) {
+	if bad := h.core.Queues().Exceeded(c.w.params(), 4<<10); bad != "" {
+		c.fail("V9: m%d has too many %s: %+v", h.idx, bad, h.core.Queues())
 	}
 }
 
@@ -79,6 +111,9 @@ func (c *checker) sameTable(h *host, t *ring.Table) {
 
 // answered is V2: what an owner has told of is on every copy in sync.
 func (c *checker) answered(h *host, r *session.Response) {
+	if !c.w.refuse && !r.Stale && r.Status == session.OK && r.ID != "" && r.Record == nil {
+		c.named(h, r)
+	}
 	if !c.w.refuse || r.Status != session.OK || r.Replay || r.Stale || r.Owner != h.core.Self().Num || r.ID == "" {
 		return
 	}
@@ -94,6 +129,27 @@ func (c *checker) answered(h *host, r *session.Response) {
 			e := o.core.Sessions().Get(f.slot, r.ID)
 			if e == nil || e.Rec.Version().Compare(r.Version) < 0 {
 				c.fail("V2: m%d told of version %v of a session of family %d, which m%d, in sync at %d, does not hold", h.idx, r.Version, f.n, o.idx, h.core.Table().Slots[f.slot].Re)
+			}
+		}
+	}
+}
+
+// named is V2 as far as serve mode promises it: whom an answer names as
+// replicas, those have what it tells of.
+func (c *checker) named(h *host, r *session.Response) {
+	f := c.family(r.ID)
+	if f == nil || r.Owner != h.core.Self().Num || r.Replay {
+		return
+	}
+	s := &h.core.Table().Slots[f.slot]
+	for _, num := range r.Replicas {
+		boot, _ := s.InSyncBoot(num)
+		for _, o := range c.w.hosts {
+			if !o.up || o.boot != boot {
+				continue
+			}
+			if e := o.core.Sessions().Get(f.slot, r.ID); e == nil || !e.Rec.Dead && e.Rec.Version().Compare(r.Version) < 0 {
+				c.fail("V2: m%d names m%d for version %v of a session of family %d, which that does not hold", h.idx, o.idx, r.Version, f.n)
 			}
 		}
 	}
@@ -178,7 +234,7 @@ func (c *checker) atRest() string {
 			continue
 		}
 		want := t.Want(h)
-		if len(want) != min(int(t.Settings.Replicas)+1, len(w.hosts)) {
+		if len(want) != min(int(t.Settings.Replicas)+1, len(w.hosts)) || len(t.Members) != len(w.hosts) {
 			return fmt.Sprintf("slot %d wants %v", h, want)
 		}
 		var in []member.Number
@@ -253,6 +309,9 @@ func (c *checker) final() {
 	for _, f := range w.load.all {
 		c.finalFamily(f)
 	}
+	for _, x := range w.load.crowds {
+		x.final()
+	}
 	for _, f := range w.load.all {
 		if f.early || !w.refuse && (w.partitions || f.tainted || f.unknown > 0 && c.past.Degraded > 0) {
 			w.stats["unchecked"]++
@@ -275,7 +334,7 @@ func (c *checker) final() {
 func (c *checker) versions(f *family) {
 	var ok []*op
 	for _, o := range f.ops {
-		if o.state == done && o.version.Ver > 0 && !o.replay {
+		if o.state == done && o.version.Ver > 0 && !o.replay && !o.out.differs && !o.out.exists {
 			ok = append(ok, o)
 		}
 	}
@@ -284,12 +343,51 @@ func (c *checker) versions(f *family) {
 			if a.in.id != b.in.id || a.ret >= b.call {
 				continue
 			}
-			if d := b.version.Compare(a.version); d < 0 || d == 0 && b.in.kind != get {
+			if d := b.version.Compare(a.version); d < 0 || d == 0 && b.changes() {
 				c.fail("family %d: version %v (%v) after %v (%v)", f.n, b.version, b.in.kind, a.version, a.in.kind)
 				return
 			}
 		}
 	}
+}
+
+// keepers are the runs that had a write when it was answered.
+type keepers []member.Boot
+
+func (k keepers) alive(w *world) bool {
+	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.up && slices.Contains(k, h.boot) })
+}
+
+// couldBe reports whether the counter and the list are what some of the
+// family's increments and appends make, applied to 100 and [] or to nothing. In
+// refuse mode nothing is in the list twice (V11); in serve mode an operation
+// that comes to both sides of a partition may be done by both, and then the
+// later stamp wins.
+func (f *family) couldBe(g attrs) bool {
+	if g.n != "" {
+		n, err := strconv.Atoi(g.n)
+		if err != nil || n%3 != 0 && n%3 != 100%3 {
+			return false
+		}
+	}
+	added := map[string]int{}
+	for _, x := range f.ops {
+		if x.in.kind == appendTo {
+			added[x.in.set.l]++
+		}
+	}
+	for _, x := range strings.Split(strings.Trim(g.l, "[]"), ",") {
+		if x == "" {
+			continue
+		}
+		if added[x] == 0 {
+			return false
+		}
+		if f.once {
+			added[x]--
+		}
+	}
+	return true
 }
 
 // finalFamily is V6 and V10: deleted stays deleted, and what is there was
@@ -301,9 +399,12 @@ func (c *checker) finalFamily(f *family) {
 	ended := map[int]bool{}
 	for _, x := range f.ops {
 		wrote[x.in.set.a], wrote[x.in.set.b] = true, true
-		// In serve mode one member may have answered alone, and be lost with it.
-		full := c.w.refuse || x.copies > 0 && x.replicas >= x.copies
-		if full && x.state == done && x.out.found && (x.in.kind == del || x.in.kind == rotate) {
+		// In serve mode the answer names who has it: fewer than all, or one member
+		// alone. It is promised as long as one of these lives, who offers it to the
+		// owner until that has it (S6). It is not promised beyond T_tomb: what a
+		// member kept to itself for longer is forgotten (E2).
+		full := c.w.refuse || x.copies > 0 && x.replicas >= x.copies || x.keepers.alive(c.w) && !c.w.hermit
+		if full && x.state == done && x.out.found && !x.out.differs && (x.in.kind == del || x.in.kind == rotate) {
 			ended[x.in.id] = true
 		}
 	}
@@ -315,7 +416,7 @@ func (c *checker) finalFamily(f *family) {
 		if ended[i] && !f.early {
 			c.fail("V6: session %d of family %d was ended and is there", i, f.n)
 		}
-		if g := got(e.Rec); !wrote[g.a] || !wrote[g.b] {
+		if g := got(e.Rec); !wrote[g.a] || !wrote[g.b] || !f.couldBe(g) {
 			c.fail("V10: family %d holds %+v, which nobody wrote", f.n, g)
 		}
 	}

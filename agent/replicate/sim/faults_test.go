@@ -3,7 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/leader"
+	"github.com/rondel-project/rondel/agent/member"
 )
 
 // faults makes something break now and then until the end of the load.
@@ -23,71 +24,202 @@ func (w *world) faults() {
 	if w.chance(0.1) {
 		d = w.between(4*sc, 9*sc)
 	}
-	kinds := 6
-	if w.partitions {
-		kinds = 11
+	if h.away > w.now {
+		return
 	}
-	switch w.rng.IntN(kinds) {
-	case 0, 1:
-		if h.up {
-			h.paused = max(h.paused, w.now+d)
-			w.count("pause m%d for %v", i, d)
+	quiet := []fault{pausing, pausing, pausingTwo, crashing, crashingTwo, stopping, electing, draining, clocking}
+	if w.operator {
+		quiet = append(quiet, moving, moving, rebalancing, leaving)
+	}
+	if w.partitions {
+		quiet = append(quiet, cutting, isolating, muting, leaderless, splitting, slowLink, slowMember, lossyNet, coup)
+	}
+	quiet[w.rng.IntN(len(quiet))](w, h, d)
+}
+
+// fault is something that breaks at a member and lasts for some time.
+type fault func(w *world, h *host, d int64)
+
+func pausing(w *world, h *host, d int64) {
+	if h.up {
+		h.paused = max(h.paused, w.now+d)
+		w.count("pause m%d for %v", h.idx, d)
+	}
+}
+
+func pausingTwo(w *world, h *host, d int64) {
+	pausing(w, h, d)
+	pausing(w, w.other(h), w.between(100*ms, d))
+}
+
+// other returns another member, rather one that holds what h owns.
+func (w *world) other(h *host) *host {
+	if num := h.number(); num != 0 && w.chance(0.7) {
+		if list := w.raft.table.Successors(w.load.slots[0]); len(list) > 0 && w.raft.table.Slots[w.load.slots[0]].Owner == num {
+			return w.hosts[w.byID[w.raft.table.Member(list[w.rng.IntN(len(list))]).ID]]
 		}
-	case 2:
-		if h.up && w.mayLose(h) {
-			w.count("crash m%d for %v", i, d)
-			h.crash()
-			w.at(d, -1, h.restart)
+	}
+	return w.hosts[(h.idx+1+w.rng.IntN(len(w.hosts)-1))%len(w.hosts)]
+}
+
+// number is the member's by the present table; 0: it has none.
+func (h *host) number() member.Number {
+	if m := h.w.raft.table.ByID(h.id); m != nil {
+		return m.Num
+	}
+	return 0
+}
+
+func crashing(w *world, h *host, d int64) {
+	if h.up && w.mayLose(h) {
+		w.count("crash m%d for %v", h.idx, d)
+		h.crash()
+		w.at(d, -1, h.restart)
+	}
+}
+
+// crashingTwo takes an owner and one of its successors at the same time.
+func crashingTwo(w *world, h *host, d int64) {
+	o := w.other(h)
+	if !h.up || !o.up || o.away > w.now || !w.mayLose(h, o) {
+		return
+	}
+	w.count("crashtwo m%d for %v", h.idx, d)
+	h.crash()
+	o.crash()
+	w.at(d, -1, h.restart)
+	w.at(w.between(100*ms, d), -1, o.restart)
+}
+
+func stopping(w *world, h *host, d int64) {
+	if h.up && !h.ending {
+		w.count("stop m%d for %v", h.idx, d)
+		h.stop(d, false)
+	}
+}
+
+// leaving is for good: when the member is back it is a new one.
+func leaving(w *world, h *host, d int64) {
+	if !h.up || h.ending || len(w.raft.table.Members) < max(4, len(w.hosts)) {
+		return
+	}
+	w.count("leave m%d for %v", h.idx, d)
+	h.stop(d, true)
+}
+
+func electing(w *world, _ *host, d int64) {
+	w.count("leader changes from m%d for %v", w.raft.leader, d)
+	w.raft.elect(w.raft.leader)
+}
+
+func draining(w *world, h *host, d int64) {
+	if num := h.number(); num != 0 {
+		w.count("drain m%d for %v", h.idx, d)
+		w.raft.drain(num, true)
+		w.at(d, -1, w.raft.undrain)
+	}
+}
+
+func moving(w *world, h *host, d int64) {
+	from, to := h.number(), w.other(h).number()
+	if from != 0 && to != 0 {
+		w.count("move m%d for %v", h.idx, d)
+		w.raft.ask(leader.MoveAsked{Slots: 1 + w.rng.IntN(40), From: from, To: to})
+	}
+}
+
+func rebalancing(w *world, h *host, d int64) {
+	w.count("rebalance m%d for %v", h.idx, d)
+	w.raft.ask(leader.RebalanceAsked{})
+}
+
+// clocking steps the wall clock, within what an id's time of issue may be off.
+func clocking(w *world, h *host, d int64) {
+	if w.hermit {
+		return // ids there depend on clocks that agree
+	}
+	w.count("clock m%d for %v", h.idx, d)
+	h.wallOff = max(min(h.wallOff+w.between(-120_000, 120_000), 200_000), -200_000)
+}
+
+// cutting takes one direction, or both, of one link.
+func cutting(w *world, h *host, d int64) {
+	i, j := h.idx, w.rng.IntN(len(w.hosts))
+	w.net.cut[i][j] = w.now + d
+	if w.chance(0.5) {
+		w.net.cut[j][i] = w.now + d
+	}
+	w.count("cut m%d for %v", i, d)
+}
+
+// isolating cuts one off from all others.
+func isolating(w *world, h *host, d int64) {
+	for j := range w.hosts {
+		w.net.cut[h.idx][j], w.net.cut[j][h.idx] = w.now+d, w.now+d
+	}
+	w.count("isolate m%d for %v", h.idx, d)
+}
+
+// muting makes one unheard by all others, or deaf to them.
+func muting(w *world, h *host, d int64) {
+	deaf := w.chance(0.5)
+	for j := range w.hosts {
+		if deaf {
+			w.net.cut[j][h.idx] = w.now + d
+		} else {
+			w.net.cut[h.idx][j] = w.now + d
 		}
-	case 3:
-		if h.up && !h.ending {
-			w.count("stop m%d for %v", i, d)
-			h.stop(d)
-		}
-	case 4:
-		w.count("leader changes from m%d for %v", w.raft.leader, d)
-		w.raft.elect(w.raft.leader)
-	case 5:
-		if m := w.raft.table.ByID(h.id); m != nil {
-			w.count("drain m%d for %v", i, d)
-			w.raft.drain(m.Num, true)
-			w.at(d, -1, w.raft.undrain)
-		}
-	case 6: // one direction, or both, of one link
-		j := w.rng.IntN(len(w.hosts))
-		w.net.cut[i][j] = w.now + d
-		if w.chance(0.5) {
-			w.net.cut[j][i] = w.now + d
-		}
-		w.count("cut m%d for %v", i, d)
-	case 7: // one from all others
-		for j := range w.hosts {
-			w.net.cut[i][j], w.net.cut[j][i] = w.now+d, w.now+d
-		}
-		w.count("isolate m%d for %v", i, d)
-		if w.chance(0.3) { // and nobody remembers what it was granted
-			w.at(w.between(0, 300*ms), -1, func() { w.raft.elect(i) })
-		}
-	case 8: // from the leader only
-		if j := w.raft.leader; j >= 0 {
-			w.net.cut[i][j], w.net.cut[j][i] = w.now+d, w.now+d
-			w.count("leadercut m%d for %v", i, d)
-		}
-	case 9: // two sides
-		side := w.rng.IntN(1 << len(w.hosts))
-		for a := range w.hosts {
-			for b := range w.hosts {
-				if side>>a&1 != side>>b&1 {
-					w.net.cut[a][b] = w.now + d
-				}
+	}
+	w.count("mute m%d for %v", h.idx, d)
+}
+
+// coup isolates one or lets it sleep, and then nobody remembers what it was
+// granted.
+func coup(w *world, h *host, d int64) {
+	isolating(w, h, max(d, 2*sc))
+	w.at(w.between(0, 400*ms), -1, func() { w.raft.elect(w.raft.leader) })
+	w.count("coup m%d for %v", h.idx, d)
+}
+
+// leaderless cuts one off from the leader only.
+func leaderless(w *world, h *host, d int64) {
+	if j := w.raft.leader; j >= 0 {
+		w.net.cut[h.idx][j], w.net.cut[j][h.idx] = w.now+d, w.now+d
+		w.count("leadercut m%d for %v", h.idx, d)
+	}
+}
+
+func splitting(w *world, h *host, d int64) {
+	side := w.rng.IntN(1 << len(w.hosts))
+	for a := range w.hosts {
+		for b := range w.hosts {
+			if side>>a&1 != side>>b&1 {
+				w.net.cut[a][b] = w.now + d
 			}
 		}
-		w.count("split m%d for %v", i, d)
-	case 10:
-		j := w.rng.IntN(len(w.hosts))
-		w.net.slow[i][j] = w.now + d
-		w.count("slow m%d for %v", i, d)
 	}
+	w.count("split m%d for %v", h.idx, d)
+}
+
+func slowLink(w *world, h *host, d int64) {
+	w.net.slow[h.idx][w.rng.IntN(len(w.hosts))] = w.now + d
+	w.count("slow m%d for %v", h.idx, d)
+}
+
+// slowMember makes all that leaves one late.
+func slowMember(w *world, h *host, d int64) {
+	for j := range w.hosts {
+		w.net.slow[h.idx][j] = w.now + d
+	}
+	w.count("sluggish m%d for %v", h.idx, d)
+}
+
+// lossyNet makes the links of one bad: much is lost, late, or comes twice.
+func lossyNet(w *world, h *host, d int64) {
+	for j := range w.hosts {
+		w.net.lossy[h.idx][j], w.net.lossy[j][h.idx] = w.now+d, w.now+d
+	}
+	w.count("lossy m%d for %v", h.idx, d)
 }
 
 func (w *world) count(what string, i int, d int64) {
@@ -96,90 +228,6 @@ func (w *world) count(what string, i int, d int64) {
 		if what[k] == ' ' {
 			w.stats[what[:k]]++
 			return
-		}
-	}
-}
-
-// mayLose reports whether the member's memory can be lost without losing the
-// last copy of anything that was promised: a living member beside it is in sync
-// for each slot, also after the change that is under way.
-func (w *world) mayLose(h *host) bool {
-	tables := []*ring.Table{w.raft.table}
-	if p := w.raft.pending; p != nil {
-		if t, err := w.raft.table.Apply(p.change, w.raft.index+1); err == nil {
-			tables = append(tables, t)
-		}
-	}
-	for _, t := range tables {
-		for s := range t.Slots {
-			in, others := false, 0
-			for _, x := range t.Slots[s].InSync {
-				if x.Boot == h.boot {
-					in = true
-				} else if w.running(x) {
-					others++
-				}
-			}
-			if in && others == 0 {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func (w *world) running(x ring.Holder) bool {
-	for _, h := range w.hosts {
-		if h.awake() && h.boot == x.Boot {
-			return true
-		}
-	}
-	return false
-}
-
-func (h *host) restart() {
-	if !h.up {
-		h.start()
-	}
-}
-
-// stop ends the process as SIGTERM does: its slots go to others first.
-func (h *host) stop(away int64) {
-	w, boot := h.w, h.boot
-	h.ending = true
-	limit := w.now + 10*sc
-	var wait func()
-	wait = func() {
-		if !h.up || h.boot != boot {
-			return
-		}
-		owns := h.core.Sessions().Unsettled() > 0
-		t := h.core.Table()
-		for s := range t.Slots {
-			if t.Slots[s].Owner == h.core.Self().Num {
-				owns = true
-			}
-		}
-		if (!owns || w.now > limit) && w.mayLose(h) {
-			h.crash()
-			w.at(away, -1, h.restart)
-			return
-		}
-		w.at(200*ms, h.idx, wait)
-	}
-	w.at(200*ms, h.idx, wait)
-}
-
-// heal ends all faults.
-func (w *world) heal() {
-	w.logf("heal")
-	for i, h := range w.hosts {
-		h.paused = min(h.paused, w.now)
-		for j := range w.hosts {
-			w.net.cut[i][j], w.net.slow[i][j] = 0, 0
-		}
-		if !h.up {
-			h.restart()
 		}
 	}
 }

@@ -19,14 +19,15 @@ const clients = 4
 
 // load is the clients and the sessions that they use.
 type load struct {
-	w     *world
-	key   ring.Key
-	slots []ring.Slot
-	fams  []*family // in use
-	all   []*family
-	users []*user
-	next  int
-	end   int64
+	w      *world
+	key    ring.Key
+	slots  []ring.Slot
+	fams   []*family // in use
+	all    []*family
+	users  []*user
+	crowds []*crowd
+	next   int
+	end    int64
 }
 
 // family is one session under all the ids that it gets by rotation.
@@ -37,8 +38,10 @@ type family struct {
 	known   []int // ids that clients were told of, oldest first
 	ops     []*op
 	unknown int
-	early   bool // writes ask for fewer acknowledgements than all
-	tainted bool // serve: an answer came before all copies had the write
+	seen    []*op // changes whose versions clients know, for If-Match
+	once    bool  // nothing may be done twice
+	early   bool  // writes ask for fewer acknowledgements than all
+	tainted bool  // serve: an answer came before all copies had the write
 	deleted int64
 }
 
@@ -55,6 +58,9 @@ func (l *load) init(w *world) {
 	for c := range clients {
 		w.at(w.between(500*ms, 1500*ms), -1, func() { l.client(c) })
 	}
+	if w.tight || w.chance(0.1) {
+		w.at(w.between(1*sc, 6*sc), -1, l.crowd)
+	}
 	for range 2 {
 		u := &user{w: w}
 		l.users = append(l.users, u)
@@ -63,7 +69,7 @@ func (l *load) init(w *world) {
 }
 
 func (l *load) fresh() *family {
-	f := &family{n: len(l.all), slot: l.slots[l.w.rng.IntN(len(l.slots))], early: l.w.chance(0.05)}
+	f := &family{n: len(l.all), slot: l.slots[l.w.rng.IntN(len(l.slots))], early: l.w.chance(0.05), once: l.w.refuse}
 	f.ids = append(f.ids, l.mint(f.slot))
 	f.known = []int{0}
 	l.fams, l.all = append(l.fams, f), append(l.all, f)
@@ -74,11 +80,21 @@ func (l *load) fresh() *family {
 func (l *load) mint(slot ring.Slot) session.ID {
 	b := append(make([]byte, 0, 36), 1, l.key.ID)
 	b = binary.BigEndian.AppendUint16(b, uint16(slot))
-	b = binary.BigEndian.AppendUint32(b, uint32((wallBase+l.w.now/ms)/1000))
+	b = binary.BigEndian.AppendUint32(b, uint32((wallBase+l.w.now/ms-l.w.old())/1000))
 	b = append(b, l.w.bytes(16)...)
 	m := hmac.New(sha256.New, l.key.Secret[:])
 	m.Write(b)
 	return session.ID(base64.RawURLEncoding.EncodeToString(m.Sum(b)[:36]))
+}
+
+// old is how long ago ids were issued, in milliseconds. Whoever gets one may
+// make a session of it for so long that a deletion of that is remembered
+// longer; with a hermit, for 30 s.
+func (w *world) old() int64 {
+	if w.hermit {
+		return (sessionTTL + 5*time.Minute - 30*time.Second).Milliseconds()
+	}
+	return 0
 }
 
 type opState uint8
@@ -108,6 +124,7 @@ type op struct {
 	version  session.Version
 	replay   bool
 	replicas int
+	keepers  keepers
 }
 
 func (l *load) client(c int) {
@@ -125,10 +142,23 @@ func (l *load) client(c int) {
 		id = f.known[w.rng.IntN(len(f.known))]
 	}
 	l.next++
-	o := &op{l: l, fam: f, client: c, call: w.now, in: input{id: id}, most: w.rng.IntN(5) + 1}
+	o := &op{l: l, fam: f, client: c, call: w.now, in: input{id: id, n: l.next}, most: w.rng.IntN(5) + 1}
 	v := strconv.Itoa(l.next)
 	o.req = session.Request{ID: f.ids[id], Acks: session.AcksDefault}
-	switch p := w.rng.IntN(100); {
+	p := w.rng.IntN(100)
+	if len(f.ops) == 0 && w.chance(0.5) {
+		p = 0
+	}
+	if p < 3 && w.hermit {
+		p = 50 // what makes a session whenever it comes must not come so late
+	}
+	switch {
+	case p < 3:
+		o.in.kind, o.req.Kind = create, session.Create
+		o.in.set = attrs{a: v, n: "100", l: "[]"}
+		o.req.Attrs = o.in.set.request()
+	case p < 8:
+		o.in.kind, o.req.Kind = touch, session.Touch
 	case p < 45:
 		o.in.kind, o.req.Kind = get, session.Get
 		o.req.Touch = w.chance(0.3)
@@ -163,7 +193,14 @@ func (l *load) client(c int) {
 	default:
 		o.in.kind, o.req.Kind = del, session.Delete
 	}
-	if o.in.kind != get {
+	if n := len(f.seen); n > 0 && (o.in.kind == put || o.in.kind == patch || o.in.kind == incr || o.in.kind == del) && w.chance(0.25) {
+		if w.chance(0.8) {
+			n = 1 // mostly the newest
+		}
+		x := f.seen[len(f.seen)-1-w.rng.IntN(n)]
+		o.in.last, o.req.IfMatch = x.in.n, []session.Version{x.version}
+	}
+	if o.changes() {
 		copy(o.req.Op[:], w.bytes(16))
 		if f.early {
 			o.req.Acks = int8(w.rng.IntN(3)) - 1
@@ -173,7 +210,10 @@ func (l *load) client(c int) {
 	o.try()
 }
 
-// try sends the operation to some agent.
+// changes reports whether the operation makes a version.
+func (o *op) changes() bool { return o.in.kind != get && o.in.kind != touch }
+
+// try sends the operation to some agent, now and then to two at the same time.
 func (o *op) try() {
 	w := o.l.w
 	var up []*host
@@ -190,8 +230,22 @@ func (o *op) try() {
 	o.tries++
 	try, boot := o.tries, h.boot
 	o.see()
+	sent := w.now
+	if g := up[w.rng.IntN(len(up))]; g != h && o.changes() && w.chance(0.05) {
+		o.maybe = true // whatever the one answers, the other may still do it
+		twice := g.boot
+		w.at(w.between(50*us, 5*ms), g.idx, func() {
+			if g.up && g.boot == twice && w.now-sent < connectionLife {
+				req := o.req
+				g.ask(&req, func(a *replicate.Answer) {
+					w.at(w.between(50*us, 500*us), -1, func() { o.answer(try, a) })
+				})
+			}
+		})
+		w.stats["twins"]++
+	}
 	w.at(w.between(50*us, 500*us), h.idx, func() {
-		if !h.up || h.boot != boot {
+		if !h.up || h.boot != boot || w.now-sent > connectionLife {
 			w.at(ms, -1, func() { o.answer(try, nil) })
 			return
 		}
@@ -239,9 +293,10 @@ func (o *op) answer(try int, a *replicate.Answer) {
 	}
 	switch {
 	case r == nil, r.Status == session.UnknownEnd:
-		o.maybe = o.in.kind != get
+		o.maybe = o.changes()
 	case r.Status == session.Unavailable, r.Status == session.Retry:
-	case r.Status == session.OK, r.Status == session.NotFound, r.Status == session.NoAttr:
+	case r.Status == session.OK, r.Status == session.NotFound, r.Status == session.NoAttr,
+		r.Status == session.VersionDiffs && o.in.last != 0, r.Code == "session_exists" && o.in.kind == create:
 		o.finish(r)
 		return
 	default:
@@ -264,11 +319,22 @@ func (o *op) answer(try int, a *replicate.Answer) {
 func (o *op) finish(r *session.Response) {
 	w, f := o.l.w, o.fam
 	o.state, o.ret, o.version, o.replay, o.replicas = done, w.now, r.Version, r.Replay, len(r.Replicas)
-	o.out = output{found: r.Status != session.NotFound, attr: r.Status == session.OK}
+	o.out = output{
+		found: r.Status != session.NotFound, attr: r.Status == session.OK,
+		differs: r.Status == session.VersionDiffs, exists: r.Status == session.Conflict,
+	}
+	for _, num := range append(slices.Clone(r.Replicas), r.Owner) {
+		if m := w.raft.table.Member(num); m != nil {
+			o.keepers = append(o.keepers, m.Boot)
+		}
+	}
+	if o.in.last != 0 && !o.out.found && !w.refuse {
+		o.out.differs = true
+	}
 	if o.in.kind != delAttr && r.Status == session.NoAttr {
 		w.check.fail("%v answered that an attribute is absent", o.in.kind)
 	}
-	if o.in.kind == delAttr && !o.out.attr || o.in.kind == rotate && !o.out.found {
+	if o.out.differs && o.maybe || o.in.kind == delAttr && !o.out.attr || o.in.kind == rotate && !o.out.found {
 		// A refusal is not remembered: another copy of the request that is still
 		// on its way may find what this one did not.
 		o.state = unknown
@@ -285,18 +351,20 @@ func (o *op) finish(r *session.Response) {
 				w.check.fail("rotate answered an id that was not given")
 			}
 			f.known = append(f.known, o.in.to)
+			f.seen = nil
 		case del:
-			f.deleted = w.now
-		case get:
+			f.deleted, f.seen = w.now, nil
+		case put, patch, incr, appendTo, create:
+			f.seen = append(f.seen, o)
 		}
-		if r.Stale || !w.refuse && o.in.kind != get && o.replicas < o.copies {
+		if r.Stale || !w.refuse && o.changes() && o.replicas < o.copies {
 			f.tainted = true
 		}
-		if f.early && o.in.kind != get && o.req.Acks != session.AcksDefault {
+		if f.early && o.changes() && o.req.Acks != session.AcksDefault {
 			o.state = unknown // as good as: the next owner may not have it
 		}
-		if o.in.kind != get && w.chance(0.05) { // sent again though it was answered
-			w.at(w.between(0, 3*sc), -1, o.again)
+		if o.changes() && w.chance(0.08) { // sent again though it was answered
+			w.at(w.between(0, 12*sc), -1, o.again)
 		}
 	}
 	o.over()
@@ -309,13 +377,17 @@ func (o *op) again() {
 	if !h.awake() || h.ending {
 		return
 	}
+	w.stats["again"]++
 	req := o.req
 	h.ask(&req, func(a *replicate.Answer) {
 		if a == nil || a.Resp.Status != session.OK {
 			return
 		}
 		if o.version.Ver != a.Resp.Version.Ver && w.refuse && !o.fam.early {
-			w.check.fail("%v of family %d sent again made version %v, first %v", o.in.kind, o.fam.n, a.Resp.Version, o.version)
+			w.check.fail("V11: %v of family %d sent again made version %v, first %v", o.in.kind, o.fam.n, a.Resp.Version, o.version)
+		}
+		if v := string(a.Resp.Value); v != o.out.value && w.refuse && !o.fam.early {
+			w.check.fail("V11: %v of family %d sent again was answered %q, first %q", o.in.kind, o.fam.n, v, o.out.value)
 		}
 	})
 }
@@ -328,79 +400,4 @@ func (o *op) over() {
 		think = w.between(200*ms, 1500*ms)
 	}
 	w.at(think, -1, func() { o.l.client(c) })
-}
-
-// user is a person whose session lasts while it is used, and must never end
-// early (V7).
-type user struct {
-	w     *world
-	id    session.ID
-	slot  ring.Slot
-	lives int
-	used  int64 // when the last use began that was confirmed
-	made  bool
-}
-
-const userTTL = 8 * time.Second
-
-func (u *user) begin() {
-	w := u.w
-	u.slot = w.load.slots[w.rng.IntN(len(w.load.slots))]
-	u.id, u.made = w.load.mint(u.slot), false
-	u.use()
-}
-
-func (u *user) use() {
-	w := u.w
-	if w.now > w.load.end {
-		return
-	}
-	h := w.hosts[w.rng.IntN(len(w.hosts))]
-	boot, id, began := h.boot, u.id, w.now
-	if !h.up {
-		w.at(100*ms, -1, u.use)
-		return
-	}
-	req := &session.Request{Kind: session.Touch, ID: u.id, Acks: session.AcksDefault}
-	if !u.made {
-		req.Kind, req.TTL = session.Create, userTTL
-	}
-	answered := false
-	next := func(a *replicate.Answer) {
-		if answered || u.id != id {
-			return
-		}
-		answered = true
-		if a != nil {
-			w.logf("user %s: %d %s by %d left %v", u.id[12:16], a.Resp.Status, a.Resp.Code, a.Resp.Owner, a.Resp.Left)
-		}
-		wait := w.between(100*ms, 2500*ms)
-		switch {
-		case a == nil:
-		case a.Resp.Status == session.OK, a.Resp.Code == "session_exists":
-			if a.Resp.Status == session.OK {
-				u.used = began
-			}
-			if !u.made {
-				u.made, u.lives, u.used = true, u.lives+1, began
-			}
-			if w.chance(0.08) { // away until after its end
-				wait = int64(userTTL) + w.between(3*sc, 6*sc)
-			}
-		case a.Resp.Status == session.NotFound && u.made:
-			if early := u.used + int64(float64(userTTL)*0.985) - w.now; early > 0 && (w.refuse || !w.partitions) {
-				w.check.fail("V7: a session ended %v early", time.Duration(early))
-			}
-			w.stats["expired"]++
-			w.at(wait, -1, u.begin)
-			return
-		}
-		w.at(wait, -1, u.use)
-	}
-	w.at(w.between(50*us, 500*us), h.idx, func() {
-		if h.up && h.boot == boot {
-			h.ask(req, next)
-		}
-	})
-	w.at(2600*ms, -1, func() { next(nil) })
 }

@@ -25,10 +25,12 @@ const (
 	incr
 	appendTo
 	rotate
+	create
+	touch
 )
 
 func (k kind) String() string {
-	return [...]string{"get", "put", "patch", "delete", "set", "del", "incr", "append", "rotate"}[k]
+	return [...]string{"get", "put", "patch", "delete", "set", "del", "incr", "append", "rotate", "create", "touch"}[k]
 }
 
 // attrs are the four attributes that sessions of the simulation have: two
@@ -40,6 +42,8 @@ type input struct {
 	kind kind
 	id   int // which of the family's ids
 	to   int // rotate: the next one
+	n    int // the operation's number
+	last int // If-Match: the operation whose version was asked for; 0: none
 	set  attrs
 }
 
@@ -48,6 +52,8 @@ type output struct {
 	unknown bool // it may have happened, at any time from then on
 	found   bool
 	attr    bool // delAttr: it was there
+	differs bool // If-Match: another version, nothing was changed
+	exists  bool // create: there is one already
 	got     attrs
 	value   string // incr, append
 }
@@ -56,6 +62,7 @@ type output struct {
 type state struct {
 	live int // -1: none
 	dead uint64
+	last int // the operation that made it what it is
 	attrs
 }
 
@@ -63,14 +70,16 @@ func (st state) isDead(id int) bool { return st.dead&(1<<id) != 0 }
 
 // apply is what a mutation makes of a state; false where it finds no session.
 func (st state) apply(in input) (state, bool) {
-	if st.isDead(in.id) || st.live >= 0 && st.live != in.id || in.kind == rotate && st.live < 0 {
+	if st.isDead(in.id) || st.live >= 0 && st.live != in.id || in.kind == rotate && st.live < 0 ||
+		in.kind == create && st.live >= 0 || in.last != 0 && st.last != in.last {
 		return st, false
 	}
+	st.last = in.n
 	if st.live < 0 {
 		st.live, st.attrs = in.id, attrs{}
 	}
 	switch in.kind {
-	case put:
+	case put, create:
 		st.attrs = in.set
 	case patch, setAttr:
 		if in.set.a == "-" {
@@ -94,7 +103,7 @@ func (st state) apply(in input) (state, bool) {
 			st.l = strings.TrimSuffix(st.l, "]") + "," + in.set.l + "]"
 		}
 	case del:
-		return state{live: -1, dead: st.dead | 1<<in.id}, true
+		return state{live: -1, dead: st.dead | 1<<in.id, last: in.n}, true
 	case rotate:
 		st.dead |= 1 << in.id
 		st.live = in.to
@@ -112,8 +121,16 @@ var model = porcupine.Model{
 			}
 			return st.live == in.id && st.attrs == out.got, st
 		}
+		if in.kind == touch {
+			return out.found == (st.live == in.id), st
+		}
 		next, ok := st.apply(in)
 		switch {
+		case out.differs:
+			// A takeover may have stamped the state anew, so this tells nothing of it.
+			return true, st
+		case out.exists:
+			return st.live == in.id, st
 		case out.unknown:
 			return true, next
 		case out.found != ok:
@@ -151,7 +168,7 @@ func linearizable(f *family) (porcupine.CheckResult, []porcupine.Operation) {
 		}
 		op := porcupine.Operation{ClientId: o.client, Input: o.in, Call: o.call, Output: o.out, Return: o.ret}
 		if o.state != done {
-			if o.in.kind == get {
+			if o.in.kind == get || o.in.kind == touch {
 				continue
 			}
 			op.ClientId, op.Output, op.Return = 1000+i, output{unknown: true}, 1<<60

@@ -16,10 +16,15 @@ type network struct {
 	w       *world
 	cut     [][]int64 // until when nothing passes from, to
 	slow    [][]int64 // until when everything is late
+	lossy   [][]int64 // until when much is lost, late, or comes twice
 	last    [][][2]int64
 	refused [][]int64 // when the sender last heard that nobody listens
 	failing [][]int64 // since when sends fail
 }
+
+// connectionLife is for how long a connection over which nothing passes may be
+// kept, with what is in its buffers.
+const connectionLife = 20 * sc
 
 func grid[T any](n int) [][]T {
 	g := make([][]T, n)
@@ -32,7 +37,7 @@ func grid[T any](n int) [][]T {
 func (n *network) init(w *world) {
 	n.w = w
 	n.cut, n.slow, n.last = grid[int64](w.members), grid[int64](w.members), grid[[2]int64](w.members)
-	n.refused, n.failing = grid[int64](w.members), grid[int64](w.members)
+	n.refused, n.failing, n.lossy = grid[int64](w.members), grid[int64](w.members), grid[int64](w.members)
 }
 
 // linked reports whether both directions between two hosts pass.
@@ -50,7 +55,7 @@ func (n *network) carry(from, to int, lane int, f func()) {
 	delay := w.between(100*us, 2*ms)
 	if n.cut[from][to] > w.now {
 		// What is in a socket's buffer arrives late, if the connection lives.
-		if !w.chance(0.2) {
+		if !w.chance(0.2) || n.cut[from][to]-w.now > connectionLife {
 			return
 		}
 		delay += n.cut[from][to] - w.now
@@ -59,6 +64,9 @@ func (n *network) carry(from, to int, lane int, f func()) {
 		delay += w.between(200*ms, 2500*ms)
 	}
 	p := w.rng.Float64()
+	if n.lossy[from][to] > w.now {
+		p /= 30 // a fifth is lost, as much is late, a tenth comes twice
+	}
 	switch {
 	case p < 0.005:
 		w.stats["dropped"]++
@@ -82,7 +90,7 @@ func (n *network) message(h *host, from ring.Holder, epoch ring.Epoch, s replica
 		return
 	}
 	to := w.byID[m.ID]
-	if !n.reachable(h, to) {
+	if !n.reachable(h, to) || m.Addr != w.hosts[to].addr {
 		return
 	}
 	bytes := replicate.AppendMessage(nil, s.Msg, h.mono())
@@ -112,9 +120,10 @@ func (n *network) message(h *host, from ring.Holder, epoch ring.Epoch, s replica
 func (n *network) reachable(h *host, to int) bool {
 	w := n.w
 	r := w.hosts[to]
+	m := h.core.Table().ByID(r.id)
 	if n.linked(h.idx, to) {
 		n.failing[h.idx][to] = 0
-		if r.up {
+		if r.up && (m == nil || m.Addr == r.addr) {
 			return true
 		}
 		if w.now-n.refused[h.idx][to] > 100*ms {
@@ -135,12 +144,15 @@ func (n *network) reachable(h *host, to int) bool {
 
 func (n *network) evidence(h *host, to int, refused bool) {
 	w := n.w
-	boot, lost := h.boot, w.hosts[to].boot
+	boot, lost, id := h.boot, w.hosts[to].boot, w.hosts[to].id
+	if m := h.core.Table().ByID(id); m != nil && m.Addr != w.hosts[to].addr {
+		lost = m.Boot // it is the address of the run before that refuses
+	}
 	w.at(w.between(100*us, 2*ms), h.idx, func() {
 		if !h.up || h.boot != boot {
 			return
 		}
-		m := h.core.Table().ByID(w.hosts[to].id)
+		m := h.core.Table().ByID(id)
 		if m == nil || m.Boot != lost {
 			return
 		}
@@ -209,6 +221,9 @@ func (n *network) control(h *host, to leader.Peer, m ring.Message) {
 		if !r.up || r.boot != to.Boot {
 			return
 		}
+		if g, ok := msg.(*ring.Grant); ok && g.To.Boot == r.boot {
+			w.check.grant(r, g)
+		}
 		r.step(func(t replicate.Time, out *replicate.Out) { r.core.Control(t, msg, out) })
 	})
 }
@@ -226,7 +241,7 @@ func (n *network) probe(i int, who leader.Peer, done func(leader.Reach)) {
 		r := w.hosts[to]
 		switch {
 		case !n.linked(i, to) || n.slow[i][to] > w.now || n.slow[to][i] > w.now:
-		case !r.up:
+		case !r.up, who.Addr != "" && who.Addr != r.addr:
 			w.at(ms, i, func() { done(leader.RefusedThere) })
 			return
 		case r.awake() && r.boot == who.Boot:

@@ -91,19 +91,22 @@ func (r *raft) elect(not int) {
 	})
 }
 
-// drain asks the present leader that a member hands over its slots, or ends
-// that.
-func (r *raft) drain(num member.Number, on bool) {
+// ask brings an operator's wish to the present leader.
+func (r *raft) ask(ev leader.Event) {
 	if r.leader < 0 {
 		return
 	}
 	h := r.w.hosts[r.leader]
 	r.w.at(ms, h.idx, func() {
 		if h.up && h.lead != nil {
-			h.lead.step(leader.DrainAsked{Num: num, On: on})
+			h.lead.step(ev)
 		}
 	})
 }
+
+// drain asks the present leader that a member hands over its slots, or ends
+// that.
+func (r *raft) drain(num member.Number, on bool) { r.ask(leader.DrainAsked{Num: num, On: on}) }
 
 // undrain ends all drains; it is asked again until the table shows it.
 func (r *raft) undrain() {
@@ -168,9 +171,9 @@ type term struct {
 	told   int64
 }
 
-func leaderParams() leader.Params {
+func (w *world) leaderParams() leader.Params {
 	p := leader.Default()
-	p.Stable, p.SlowHold = 3*time.Second, 4*time.Second
+	p.Stable, p.SlowHold, p.DownMax = 3*time.Second, 4*time.Second, w.downMax
 	return p
 }
 
@@ -178,10 +181,10 @@ func newTerm(h *host, number uint64) *term {
 	w := h.w
 	l := &term{h: h, number: number}
 	l.core = leader.New(leader.Options{
-		Params: leaderParams(), Self: h.id, Term: number, Elected: time.Duration(h.mono()), Table: w.raft.table,
+		Params: w.leaderParams(), Self: h.id, Term: number, Elected: time.Duration(h.mono()), Table: w.raft.table,
 		Cluster: leader.Cluster{
 			Expect: w.first(), ID: [16]byte{1, 2, 3}, Keys: []ring.Key{w.load.key},
-			Settings: ring.Settings{Replicas: 2, Refuse: w.refuse, MinCopies: w.minCopies(), ReapAfter: 20 * time.Second, StallTimeout: 15 * time.Second},
+			Settings: ring.Settings{Replicas: w.replicas, Refuse: w.refuse, MinCopies: w.minCopies(), ReapAfter: w.reapAfter, StallTimeout: 15 * time.Second},
 		},
 	})
 	l.look()
@@ -377,7 +380,7 @@ func (g *gossip) tick() {
 		}
 	}
 	if h.ending {
-		w.net.toLeader(h, &ring.Stop{From: h.core.Self()})
+		w.net.toLeader(h, &ring.Stop{From: h.core.Self(), Leave: h.leaving})
 	}
 }
 

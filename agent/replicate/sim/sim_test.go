@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"maps"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rondel-project/rondel/agent/ring"
 )
 
 var (
@@ -24,12 +27,30 @@ var (
 // scenarioOf gives each seed its kind of run: half refuse with partitions, a
 // quarter serve without, a quarter serve with.
 func scenarioOf(seed uint64) scenario {
-	s := scenario{seed: seed, length: *length, members: 5}
-	if seed%5 == 4 {
-		s.members = 3
+	rng := rand.New(rand.NewPCG(seed, 0xca5e))
+	one := func(in int) bool { return rng.IntN(in) == 0 }
+	s := scenario{seed: seed, length: *length, members: 5, replicas: 2, syncSlots: ring.Slots, downMax: time.Hour}
+	if one(4) {
+		s.members = 3 + rng.IntN(2)
 	}
-	s.whole = seed%16 >= 14
-	s.late, s.hasty = seed%7 == 3, seed%3 == 0
+	if one(10) {
+		s.replicas = 1
+	}
+	if one(3) {
+		s.syncSlots = 64
+	}
+	if one(4) {
+		s.downMax = time.Duration(1+rng.IntN(4)) * time.Second
+	}
+	s.reapAfter = 20 * time.Second
+	if one(4) {
+		s.reapAfter = time.Duration(1+rng.IntN(4)) * time.Second
+	}
+	s.whole, s.late, s.hasty = one(8), one(6), one(3)
+	s.operator, s.tight, s.hermit = one(3), one(6), one(20)
+	if s.hermit {
+		s.downMax = 3 * time.Second
+	}
 	switch seed % 4 {
 	case 0, 2:
 		s.refuse, s.partitions = true, true
@@ -49,6 +70,7 @@ func simulate(s scenario) *world {
 	w.run(end)
 	w.heal()
 	w.run(end + 8*sc) // the last tries of clients
+	w.homecoming()
 	bad := "never looked"
 	for t := int64(0); t < restAtMost && !w.check.over(); t += 2 * sc {
 		w.raft.undrain()

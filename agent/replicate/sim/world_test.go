@@ -31,6 +31,13 @@ type scenario struct {
 	whole      bool          // all slots are in use, not a few
 	hasty      bool          // gossip and probes give up within a lease, so that only its rules keep reads right
 	late       bool          // the last member joins when sessions are there already
+	operator   bool          // moves slots, rebalances, and members leave for good
+	hermit     bool          // one member is away for longer than deletions are remembered (E2)
+	tight      bool          // queues are short, so that they fill
+	replicas   uint8         // beside the owner
+	syncSlots  int           // Params.SyncSlots
+	downMax    time.Duration // of the leader (E2)
+	reapAfter  time.Duration // ring.reap_after
 	length     time.Duration // of the part with clients and faults
 }
 
@@ -52,6 +59,7 @@ type world struct {
 	now    int64 // true time, nanoseconds
 	seq    int64
 	events eventHeap
+	moves  int // addresses given to restarted members
 	hosts  []*host
 	byID   map[member.ID]int
 	net    network
@@ -104,6 +112,9 @@ func newWorld(s scenario) *world {
 	}
 	w.check.init(w)
 	w.load.init(w)
+	if s.hermit {
+		w.at(w.between(4*sc, 8*sc), -1, w.hermitage)
+	}
 	for i, h := range w.hosts {
 		if s.late && i == s.members-1 {
 			w.at(w.between(3*sc, 6*sc), -1, h.restart)
@@ -176,8 +187,13 @@ type host struct {
 	core     *replicate.Node
 	out      replicate.Out
 	disk     *ring.Table // the last table, kept over restarts
-	lead     *term       // while it takes itself for the leader
-	leader   int         // who leads, as it believes; -1: nobody
+	leaving  bool        // as ending, but for good
+	away     int64       // a hermit until then
+	granted  int64       // true time at which its last grant ends
+	reads    uint64      // Stats.Reads and Writes after its last step
+	writes   uint64
+	lead     *term // while it takes itself for the leader
+	leader   int   // who leads, as it believes; -1: nobody
 	gossip   gossip
 	calls    map[uint64]func(*replicate.Answer)
 	last     uint64
@@ -196,11 +212,12 @@ func (h *host) awake() bool { return h.up && h.paused <= h.w.now }
 
 func (h *host) start() {
 	w := h.w
-	h.up, h.ending, h.boot = true, false, member.Boot(w.bytes(16))
+	h.up, h.ending, h.leaving, h.boot = true, false, false, member.Boot(w.bytes(16))
+	h.granted, h.reads, h.writes = 0, 0, 0
 	h.calls, h.lead, h.leader, h.tabled, h.diverged = map[uint64]func(*replicate.Answer){}, nil, -1, 0, 0
 	h.gossip.init(h)
 	h.core = replicate.NewNode(replicate.Config{
-		ID: h.id, Boot: h.boot, Params: params(), Seed: w.rng.Uint64(),
+		ID: h.id, Boot: h.boot, Params: w.params(), Seed: w.rng.Uint64(),
 		Defaults: replicate.Defaults{TTL: sessionTTL, MaxAge: 12 * time.Hour, MaxSize: 1 << 20},
 	})
 	if h.disk != nil && w.chance(0.7) {
@@ -209,6 +226,7 @@ func (h *host) start() {
 	boot := h.boot
 	h.every(boot, 25*ms, 40*ms, func() { h.step(h.core.Tick) })
 	h.every(boot, 90*ms, 110*ms, h.gossip.tick)
+	h.every(boot, 900*ms, 1100*ms, h.greet)
 	w.logf("start m%d boot %v", h.idx, h.boot)
 }
 
@@ -262,11 +280,34 @@ func (h *host) step(f func(replicate.Time, *replicate.Out)) {
 	}
 }
 
-func params() replicate.Params {
+// greet shows the core another member's wall clock, as a new connection does.
+func (h *host) greet() {
+	o := h.w.hosts[h.w.rng.IntN(len(h.w.hosts))]
+	if o == h || !o.awake() || !h.w.net.linked(h.idx, o.idx) {
+		return
+	}
+	who, ahead := o.core.Self(), o.time().Wall-h.time().Wall
+	h.step(func(t replicate.Time, out *replicate.Out) {
+		h.core.PeerClock(t, who, time.Duration(ahead)*time.Millisecond, out)
+	})
+}
+
+func (w *world) params() replicate.Params {
 	p := replicate.DefaultParams(sessionTTL)
 	p.Repair, p.NewHolder, p.TouchEvery = 5*time.Second, 3*time.Second, 2*time.Second
-	p.SyncSlots = ring.Slots // fewer tables, more runs
+	p.SyncSlots = w.syncSlots
+	if w.hermit {
+		p.Tombstone = hermitTomb
+	}
+	if w.tight {
+		p.MaxWaiting, p.MaxQueue = 12, 3
+	}
 	return p
 }
 
-const sessionTTL = 30 * time.Minute
+const (
+	sessionTTL = 30 * time.Minute
+	// hermitTomb is how long a run with a hermit remembers deletions. No client
+	// comes back to a session that it ended so long after it.
+	hermitTomb = 40 * time.Second
+)

@@ -318,13 +318,8 @@ func (n *Node) opened(h ring.Slot) {
 	sl.repair = n.now.Mono + n.jitter(n.p.Repair)
 	sl.full = n.now.Mono
 	n.Stats.Takeovers++
-	// Uses that the last owner had not told of yet, or in vain until it would
-	// have been rid of this copy, are made good for: no session ends early (E3).
 	n.store.Each(h, func(e *session.Entry) bool {
-		if !e.Rec.Dead && e.Deadline != 0 {
-			slack := n.touchEvery(e.Rec) + min(n.p.TouchLost, e.Rec.TTL/2) + time.Duration(float64(e.Rec.TTL)*n.p.Rho)
-			n.store.Extend(e, min(e.Deadline+int64(slack), n.now.Mono+int64(e.Rec.TTL)))
-		}
+		n.makeGood(e)
 		return true
 	})
 	n.store.Reschedule(h)
@@ -332,6 +327,15 @@ func (n *Node) opened(h ring.Slot) {
 	sl.waiting = nil
 	for _, o := range waiting {
 		n.serve(h, o)
+	}
+}
+
+// makeGood allows for uses that the last owner had not told of yet, or in vain
+// until it would have been rid of this copy: no session ends early (E3).
+func (n *Node) makeGood(e *session.Entry) {
+	if !e.Rec.Dead && e.Deadline != 0 {
+		slack := n.touchEvery(e.Rec) + min(n.p.TouchLost, e.Rec.TTL/2) + time.Duration(float64(e.Rec.TTL)*n.p.Rho)
+		n.store.Extend(e, min(e.Deadline+int64(slack), n.now.Mono+int64(e.Rec.TTL)))
 	}
 }
 

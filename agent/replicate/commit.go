@@ -75,9 +75,10 @@ func (n *Node) commit(w *write) {
 
 // passedOver reports whether a detached owner did not ask all copies in sync,
 // and notes which ones: they get the write as soon as they can be reached, or
-// it is offered to whoever owns the slot by then (S2, S6).
+// it is offered to whoever owns the slot by then (S2, S6). It may have heard of
+// the leader again since it asked.
 func (n *Node) passedOver(w *write) (any bool) {
-	if n.refuse || !n.isDetached() {
+	if n.refuse {
 		return false
 	}
 	for _, x := range n.t.Slots[w.slot].InSync {

@@ -154,7 +154,9 @@ func (n *Node) serveDetached(h ring.Slot, o *op) {
 				s.all = false
 			}
 		}
-		s.ready = len(s.asked) == 0
+		if s.ready = len(s.asked) == 0; s.ready {
+			n.takeDetached(h, s.id)
+		}
 		sl.det.byID[s.id] = s
 		sl.det.order = append(sl.det.order, s)
 	}
@@ -215,10 +217,19 @@ func (n *Node) detachedRecords(from ring.Holder, m *Records) {
 
 func (n *Node) readyDetached(h ring.Slot, s *detachedSession) {
 	s.ready = true
+	n.takeDetached(h, s.id)
 	waiting := s.waiting
 	s.waiting = nil
 	for _, o := range waiting {
 		n.serve(h, o)
+	}
+}
+
+// takeDetached begins to serve a session in the place of an owner that may have
+// known of uses.
+func (n *Node) takeDetached(h ring.Slot, id session.ID) {
+	if e := n.store.Get(h, id); e != nil {
+		n.makeGood(e)
 	}
 }
 

@@ -77,3 +77,19 @@ func TestNode_detachedReadNamesNoReplicas(t *testing.T) {
 		t.Errorf("cut off, it names %v", r.Replicas)
 	}
 }
+
+// A detached member that takes a session over allows for the uses that its
+// owner had not told of, as a new owner does.
+func TestNode_detachedTakeoverEndsNoSessionEarly(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.mint(0)
+	c.wantOK(c.do(1, &session.Request{Kind: session.Create, ID: id, TTL: 8 * time.Second}))
+	c.run(7800 * time.Millisecond)
+	c.wantOK(c.do(1, &session.Request{Kind: session.Touch, ID: id})) // nobody else hears of it
+	c.between(true, []number{2}, []number{1, 3})
+	c.detach(2, 2)
+	if r := c.do(2, &session.Request{Kind: session.Get, ID: id}); r.Status == session.NotFound {
+		t.Error("a session that was just used has ended")
+	}
+}

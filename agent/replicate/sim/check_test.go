@@ -111,7 +111,7 @@ func (c *checker) sameTable(h *host, t *ring.Table) {
 
 // answered is V2: what an owner has told of is on every copy in sync.
 func (c *checker) answered(h *host, r *session.Response) {
-	if !c.w.refuse && !r.Stale && r.Status == session.OK && r.ID != "" && r.Record == nil {
+	if !c.w.refuse && !c.w.partitions && !r.Stale && r.Status == session.OK && r.ID != "" && r.Record == nil {
 		c.named(h, r)
 	}
 	if !c.w.refuse || r.Status != session.OK || r.Replay || r.Stale || r.Owner != h.core.Self().Num || r.ID == "" {
@@ -134,11 +134,13 @@ func (c *checker) answered(h *host, r *session.Response) {
 	}
 }
 
-// named is V2 as far as serve mode promises it: whom an answer names as
-// replicas, those have what it tells of.
+// named is V2 for serve mode without partitions, in which an owner may not know
+// that it was replaced: whom an answer names as
+// replicas, those have what it tells of. An owner that does not know yet that it
+// was replaced goes by what it had, and is not looked at.
 func (c *checker) named(h *host, r *session.Response) {
 	f := c.family(r.ID)
-	if f == nil || r.Owner != h.core.Self().Num || r.Replay {
+	if f == nil || r.Owner != h.core.Self().Num || r.Replay || h.core.Table().Slots[f.slot].Re != c.w.raft.table.Slots[f.slot].Re {
 		return
 	}
 	s := &h.core.Table().Slots[f.slot]

@@ -6,6 +6,9 @@
 //
 //	go test ./agent/replicate/sim -run TestSim -seeds=5000 -seed=1
 //
+// TestMutations breaks single rules in copies of the source and wants each to
+// be noticed; -mutate=N gives it N seeds for each.
+//
 // It promises that the members' code is the product's own; Raft is one object
 // here that commits in order, can be cut off from and can change hands. It does
 // not try connections, disks or gossip.

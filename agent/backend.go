@@ -225,7 +225,7 @@ func encodeKey(k []byte) string { return base64.StdEncoding.EncodeToString(k) }
 // publishMetrics makes the figures known that parts keep themselves.
 func (a *Agent) publishMetrics() error {
 	w := a.transport
-	return a.metrics.Watch(telemetry.Sources{
+	s := telemetry.Sources{
 		SessionsOwned:  func() int { return a.engine.Figures().Owned },
 		SessionsHeld:   func() int { return a.engine.Figures().Held },
 		SessionBytes:   func() int64 { return a.engine.Figures().Bytes },
@@ -250,5 +250,10 @@ func (a *Agent) publishMetrics() error {
 		PeersUnreachable:  func() uint64 { return w.Stats().Unreachable },
 		ConnectionsBroken: func() uint64 { return w.Stats().Broken },
 		ConnectionsTurned: func() uint64 { return w.Stats().Turned },
-	})
+	}
+	if a.store != nil {
+		s.StoreWhole = func() bool { return a.store.State().Whole }
+		s.StoreBytes = func() int64 { return a.store.State().Bytes }
+	}
+	return a.metrics.Watch(s)
 }

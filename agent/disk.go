@@ -16,13 +16,16 @@ import (
 	"github.com/rondel-project/rondel/agent/store"
 )
 
+// sessionsDir is where in the data directory sessions are kept.
+const sessionsDir = "sessions"
+
 // keepOnDisk opens the store of sessions where the cluster keeps them on disk.
 func (a *Agent) keepOnDisk(cfg config.Runtime, log hclog.Logger) (err error) {
 	if cfg.Cluster.Durability != config.Disk {
 		return nil
 	}
 	a.store, err = store.Open(store.Options{
-		Dir: a.id.path("sessions"), Sync: store.Policy(cfg.Session.Fsync), Slots: ring.Slots, Log: log, Kernel: kernelRun(),
+		Dir: a.id.path(sessionsDir), Sync: store.Policy(cfg.Session.Fsync), Slots: ring.Slots, Log: log, Kernel: kernelRun(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the store of sessions: %w", err)

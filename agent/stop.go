@@ -236,7 +236,7 @@ func (a *Agent) forget() error {
 		return nil
 	}
 	var errs []error
-	for _, name := range []string{idFile, clusterFile, tableFile, "raft"} {
+	for _, name := range []string{idFile, clusterFile, tableFile, "raft", sessionsDir} {
 		errs = append(errs, os.RemoveAll(a.id.path(name)))
 	}
 	return errors.Join(errs...)

@@ -23,6 +23,11 @@ type Sources struct {
 	Degraded       func() uint64
 	Repaired       func() uint64
 
+	// Of the store on disk: whether it keeps all that this agent holds, and how
+	// large its log is.
+	StoreWhole func() bool
+	StoreBytes func() int64
+
 	RingEpoch func() uint64
 	// Members returns how many members there are in each status.
 	Members func() map[string]int
@@ -59,6 +64,17 @@ func (m *Metrics) Watch(s Sources) error {
 	}
 	if f := s.SessionBytes; f != nil {
 		gauge("rondel_session_bytes", "Size of the contents of all sessions held.", func() float64 { return float64(f()) })
+	}
+	if f := s.StoreWhole; f != nil {
+		gauge("rondel_store_whole", "1 while all sessions held are on disk; 0 while they are in memory only.", func() float64 {
+			if f() {
+				return 1
+			}
+			return 0
+		})
+	}
+	if f := s.StoreBytes; f != nil {
+		gauge("rondel_store_log_bytes", "Size of the log of sessions on disk.", func() float64 { return float64(f()) })
 	}
 	if f := s.RingEpoch; f != nil {
 		gauge("rondel_ring_epoch", "Epoch of the ring that this agent goes by.", func() float64 { return float64(f()) })

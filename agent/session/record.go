@@ -139,7 +139,7 @@ type Op struct {
 // How long and how many operations a record remembers.
 const (
 	OpsKeep    = 32
-	OpsMax     = 256
+	OpsMax     = 4096 // some 130 writes a second for OpsAtLeast
 	OpsAtLeast = 30 * time.Second
 	OpsAtMost  = 10 * time.Minute
 	OpsAuto    = 10 * time.Second

@@ -161,3 +161,21 @@ func checkOps(t *rapid.T, kept, all []Op, now int64, exactly bool) {
 		t.Fatal("not oldest first")
 	}
 }
+
+// A client's key is remembered for OpsAtLeast, however much is written
+// meanwhile: a request that was held up somewhere must not happen a second time.
+func TestRemember_busySessionKeepsItsKeys(t *testing.T) {
+	t.Parallel()
+	const perSecond = 100
+	var ops []Op
+	now := int64(1e12)
+	first := OpID{1, 2, 3}
+	ops = remember(ops, Op{ID: first, At: now}, now)
+	for i := range int(OpsAtLeast/time.Second) * perSecond {
+		now += int64(time.Second) / perSecond
+		ops = remember(ops, Op{ID: OpID{9, byte(i), byte(i >> 8)}, At: now}, now)
+	}
+	if (&Record{Ops: ops}).FindOp(first) == nil {
+		t.Errorf("a key is forgotten after %v and %d other writes", OpsAtLeast, len(ops))
+	}
+}

@@ -137,13 +137,16 @@ func inMode(ctx context.Context, s settings, m mode, bin, dir string) (all []*ou
 		all = append(all, o)
 		for range s.rounds {
 			if ctx.Err() != nil {
-				return all, ctx.Err()
+				return all, ctx.Err() // asked to end
 			}
 			if o.err = strike(ctx, c, w, f, o); o.err != nil {
 				break
 			}
 		}
 		fmt.Print(o.row())
+		if ctx.Err() != nil {
+			return all, ctx.Err()
+		}
 		if o.err != nil {
 			return all, nil // the cluster is not what the next fault expects
 		}

@@ -72,6 +72,7 @@ every session: an increment that is missing is lost, one too many is doubled, a 
 The gap is the longest time in which no write to one of the struck member's sessions was acknowledged.
 
 `)
+	b.WriteString("`make chaos` takes some 12 minutes, as root; ROUNDS, FAULT and MODE (regular expressions) narrow or repeat it, REPORT names a file for this page.\n\n")
 	b.WriteString(header)
 	var acked int64
 	var sum faultCount

@@ -17,6 +17,9 @@ import (
 const (
 	perAgent = 6 // sessions made at each agent
 	pause    = 10 * time.Millisecond
+	// patience is how long a client waits for an answer before it asks another
+	// agent: a request that was on its way to a machine that vanished has none.
+	patience = 700 * time.Millisecond
 )
 
 // writers work as good clients do: each operation has a key, and is sent again
@@ -91,7 +94,7 @@ func (w *writers) key() string { return fmt.Sprintf("k%d", w.seq.Add(1)) }
 // counted, and tried again.
 func (w *writers) until(ctx context.Context, missing func(), do func(ctx context.Context, a *agent) error) bool {
 	for ctx.Err() == nil {
-		tried, cancel := context.WithTimeout(ctx, 3*time.Second)
+		tried, cancel := context.WithTimeout(ctx, patience)
 		err := do(tried, w.pick())
 		cancel()
 		if err == nil {

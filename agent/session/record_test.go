@@ -98,7 +98,7 @@ func TestNewAttr_fieldsDoNotRunIntoEachOther(t *testing.T) {
 
 // TestPruneOps_window adds operations at random times and compares what is
 // remembered with the rule as written: the last 32 and all of the last 30 s,
-// at most 256, none older than 10 minutes; the agents' own for 10 s. Between two
+// at most OpsMax, none older than 10 minutes; the agents' own for 10 s. Between two
 // prunings a record may remember more, and never twice as much.
 func TestPruneOps_window(t *testing.T) {
 	t.Parallel()

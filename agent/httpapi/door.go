@@ -44,11 +44,13 @@ func newDoor(ctx context.Context, log hclog.Logger, h http.Handler, maxBody int)
 	return &door{
 		log: log,
 		http: &http.Server{
-			Handler:                      h,
+			Handler:                      answering(h),
 			DisableGeneralOptionsHandler: true, // OPTIONS * is answered like any unknown path
 			ReadHeaderTimeout:            headTime,
 			IdleTimeout:                  idleTime,
 			MaxHeaderBytes:               maxHead,
+			ConnState:                    onState,
+			ConnContext:                  withConn,
 			ErrorLog:                     log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 		},
 		rest:  &handed{conns: make(chan net.Conn), closed: make(chan struct{})},
@@ -174,7 +176,7 @@ func (h *handed) take(nc net.Conn) {
 func (h *handed) Accept() (net.Conn, error) {
 	select {
 	case nc := <-h.conns:
-		return nc, nil
+		return &conn{Conn: nc}, nil
 	case <-h.closed:
 		return nil, net.ErrClosed
 	}

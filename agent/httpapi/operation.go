@@ -130,7 +130,7 @@ func (s *Server) attributesText(w http.ResponseWriter, r *request) ([]byte, erro
 
 // readAttributes reads {"name": value, …}. With patch set, null removes.
 func readAttributes(text []byte, patch bool) ([]session.Attr, error) {
-	ms, err := pairs(text, "Attributes")
+	ms, err := pairs(text, "the value")
 	if err != nil {
 		return nil, err
 	}

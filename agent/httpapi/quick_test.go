@@ -62,11 +62,14 @@ func newCarriers(t testing.TB) carriers {
 	c := carriers{listen(), listen()}
 	ctx, cancel := context.WithCancel(context.Background())
 	d := newDoor(ctx, hclog.NewNullLogger(), http.HandlerFunc(mirror), 1<<20)
-	plain := &http.Server{Handler: http.HandlerFunc(mirror), DisableGeneralOptionsHandler: true, MaxHeaderBytes: maxHead, ErrorLog: d.http.ErrorLog}
+	plain := &http.Server{
+		Handler: answering(http.HandlerFunc(mirror)), DisableGeneralOptionsHandler: true, MaxHeaderBytes: maxHead,
+		ConnState: onState, ConnContext: withConn, ErrorLog: d.http.ErrorLog,
+	}
 	ended := make(chan error, 3)
 	go func() { ended <- d.serveRest() }()
 	go func() { ended <- d.accept(c.door) }()
-	go func() { plain.Serve(c.plain); ended <- nil }()
+	go func() { plain.Serve(inWords{c.plain}); ended <- nil }()
 	t.Cleanup(func() {
 		bounded, done := context.WithTimeout(ctx, time.Second)
 		defer done()
@@ -81,6 +84,18 @@ func newCarriers(t testing.TB) carriers {
 		}
 	})
 	return c
+}
+
+// inWords is a listener whose connections put net/http's own refusals in this
+// API's words, as the door's do.
+type inWords struct{ net.Listener }
+
+func (l inWords) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c}, nil
 }
 
 // exchange sends bytes, ends its half of the connection, and returns the

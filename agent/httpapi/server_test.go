@@ -237,3 +237,44 @@ func TestServer_rawBytes(t *testing.T) {
 		t.Errorf("a body that is too large: %.300q", big)
 	}
 }
+
+// What the standard library refuses by itself is answered in this API's words,
+// also behind a good request, and what a handler answers is never touched.
+func TestServer_unreadableRequests(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	base := h.serve()
+	at := h.newSession("")
+	const good = "GET /v1/agent/self HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+	for request, status := range map[string]string{
+		"GET /v1/%zz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n": "400",
+		"GET /v1/ring HTTP/1.1\r\n\r\n":                   "400",
+		"GET /v1/ring HTTP/1.1\r\nHost: a b\r\n\r\n":      "400",
+		"hello\r\n\r\n": "400",
+		"GET /v1/ring HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n": "501",
+	} {
+		for _, before := range []string{"", good} {
+			answer := raw(t, base, before+request)
+			answer = answer[strings.LastIndex(answer, "HTTP/1.1 "):]
+			head, body, _ := strings.Cut(answer, "\r\n\r\n")
+			if !strings.HasPrefix(head, "HTTP/1.1 "+status) || !strings.Contains(head, "Content-Type: application/json") ||
+				!strings.HasPrefix(body, `{"Error":"`) || !strings.Contains(head, fmt.Sprintf("Content-Length: %d", len(body))) {
+				t.Errorf("%.60q\nanswer %.300q, want %s", request, answer, status)
+			}
+		}
+	}
+	// Over a socket a reset may come before this one is read.
+	if out := string(inJSON([]byte("HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n431 Request Header Fields Too Large"))); !strings.HasPrefix(out, "HTTP/1.1 431 ") || !strings.Contains(out, `"Code":"too_large"`) {
+		t.Errorf("headers that are too large: %q", out)
+	}
+	// A value that looks like such an answer comes out as it went in.
+	value := "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	const tail = " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+	for _, pad := range []int{0, 2048, 4096, 8192} {
+		value := strings.Repeat("x", pad) + value
+		raw(t, base, fmt.Sprintf("PUT %s/attributes/v%sContent-Length: %d\r\n\r\n%s", at, tail, len(value), value))
+		if answer := raw(t, base, "GET "+at+"/attributes/v"+tail+"\r\n"); !strings.HasSuffix(answer, "\r\n\r\n"+value) {
+			t.Errorf("with %d bytes before it the value comes out as %.300q", pad, answer)
+		}
+	}
+}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/config"
 	"github.com/rondel-project/rondel/agent/gossip"
 	"github.com/rondel-project/rondel/agent/httpapi"
 	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/replicate"
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/telemetry"
 	"github.com/rondel-project/rondel/api"
@@ -35,11 +37,13 @@ func (b backend) Self() api.Self {
 	a := b.a
 	self, _ := a.roster.member(a.id.id)
 	f := a.engine.Figures()
-	t := a.engine.View().Table
+	v := a.engine.View()
+	t := v.Table
 	stats := map[string]map[string]string{
 		"sessions": {
 			"owned": strconv.Itoa(f.Owned), "held": strconv.Itoa(f.Held), "bytes": strconv.FormatInt(f.Bytes, 10),
-			"slots_open": strconv.Itoa(f.Open), "slots_closed": strconv.Itoa(f.Closed), "slots_filling": strconv.Itoa(f.Filling),
+			"slots_open": strconv.Itoa(f.Open), "slots_closed": strconv.Itoa(f.Closed), "slots_filling": strconv.Itoa(f.Filling), "slots_short": strconv.Itoa(slotsShort(v)),
+			"records_unsettled": strconv.Itoa(f.Unsettled), "clock_offset": f.Clock.String(),
 			"writes_pending": strconv.Itoa(f.Pending), "detached": strconv.FormatBool(f.Detached),
 			"writes": strconv.FormatUint(f.Writes, 10), "reads": strconv.FormatUint(f.Reads, 10),
 		},
@@ -72,28 +76,33 @@ func (b backend) Unready() []string {
 			why = append(why, fmt.Sprintf("member %s is alive, and not up in the table yet", m.Name))
 		}
 	}
-	short := 0
+	if w := b.a.storeUnready(); w != "" {
+		why = append(why, w)
+	}
+	short := slotsShort(v)
+	if short > 0 {
+		why = append(why, fmt.Sprintf("%d slots held here do not have all their copies yet", short))
+	}
+	return why
+}
+
+// slotsShort counts the slots that this member owns or is to hold, and that lack
+// some of the copies they are to have.
+func slotsShort(v *replicate.View) (n int) {
 	for h := range ring.Slot(ring.Slots) {
 		s := &v.Table.Slots[h]
-		want := v.Table.Want(h)
 		mine, full := s.Owner == v.Self.Num, true
-		for _, num := range want {
+		for _, num := range v.Table.Want(h) {
 			mine = mine || num == v.Self.Num
 			if _, ok := s.InSyncBoot(num); !ok {
 				full = false
 			}
 		}
 		if mine && !full {
-			short++
+			n++
 		}
 	}
-	if w := b.a.storeUnready(); w != "" {
-		why = append(why, w)
-	}
-	if short > 0 {
-		why = append(why, fmt.Sprintf("%d slots held here do not have all their copies yet", short))
-	}
-	return why
+	return n
 }
 
 // Unserving implements httpapi.Process: why this agent serves nothing.
@@ -202,6 +211,9 @@ func (b membersBackend) Members() []api.Member {
 // Join implements httpapi.Members.
 func (b membersBackend) Join(ctx context.Context, addr string) error {
 	n, err := b.a.gossip.Join(ctx, []string{addr})
+	if errors.Is(err, gossip.ErrAddress) {
+		return as(httpapi.ErrInvalid, err)
+	}
 	if n == 0 {
 		return as(httpapi.ErrUnavailable, err)
 	}
@@ -236,6 +248,9 @@ func (a *Agent) publishMetrics() error {
 		Evicted:        func() uint64 { return a.engine.Figures().Evicted },
 		Degraded:       func() uint64 { return a.engine.Figures().Degraded },
 		Repaired:       func() uint64 { return a.engine.Figures().Repaired },
+		SlotsShort:     func() int { return slotsShort(a.engine.View()) },
+		SlotsFilling:   func() int { return a.engine.Figures().Filling },
+		ClockOffset:    func() time.Duration { return a.engine.Figures().Clock },
 		RingEpoch:      func() uint64 { return uint64(a.engine.View().Table.Epoch) },
 		Members: func() map[string]int {
 			out := map[string]int{}

@@ -27,6 +27,9 @@ const (
 	watchEvery         = 10 * time.Second
 )
 
+// ErrAddress is what Join returns, among others, for text that is no address.
+var ErrAddress = errors.New("not an address")
+
 var errNotSeen = errors.New("it answered but does not list this agent")
 
 // Join makes this agent known to the agents at the given addresses: host,
@@ -211,7 +214,7 @@ func (g *Gossip) resolveOne(ctx context.Context, text string) ([]netip.AddrPort,
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		if a.Zone() != "" {
-			return nil, errors.New("an address with a zone cannot be told to others: use a global or private one")
+			return nil, fmt.Errorf("%w for others to use: it has a zone; give a global or private one", ErrAddress)
 		}
 		return []netip.AddrPort{netip.AddrPortFrom(a.Unmap(), port)}, nil
 	}
@@ -233,7 +236,7 @@ func (g *Gossip) resolveOne(ctx context.Context, text string) ([]netip.AddrPort,
 // splitAddr takes host, host:port, v6, [v6] and [v6]:port apart.
 func splitAddr(text string, port uint16) (string, uint16, error) {
 	if text == "" {
-		return "", 0, errors.New("empty address")
+		return "", 0, fmt.Errorf("%w: it is empty", ErrAddress)
 	}
 	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")); err == nil {
 		return a.String(), port, nil
@@ -243,11 +246,11 @@ func splitAddr(text string, port uint16) (string, uint16, error) {
 	}
 	host, p, err := net.SplitHostPort(text)
 	if err != nil {
-		return "", 0, fmt.Errorf("not host:port or [v6]:port: %w", err)
+		return "", 0, fmt.Errorf("%w: want host:port or [v6]:port: %w", ErrAddress, err)
 	}
 	n, err := strconv.ParseUint(p, 10, 16)
 	if err != nil || n == 0 || host == "" {
-		return "", 0, errors.New("not host:port: the port must be 1 to 65535")
+		return "", 0, fmt.Errorf("%w: want host:port, with a port of 1 to 65535", ErrAddress)
 	}
 	return host, uint16(n), nil
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -28,7 +29,11 @@ type Sources struct {
 	StoreWhole func() bool
 	StoreBytes func() int64
 
-	RingEpoch func() uint64
+	SlotsShort   func() int
+	SlotsFilling func() int
+	// ClockOffset is what is added to the wall clock in stamps.
+	ClockOffset func() time.Duration
+	RingEpoch   func() uint64
 	// Members returns how many members there are in each status.
 	Members func() map[string]int
 	// GossipHealth is memberlist's score: 0 is well, more is slower to answer.
@@ -75,6 +80,18 @@ func (m *Metrics) Watch(s Sources) error {
 	}
 	if f := s.StoreBytes; f != nil {
 		gauge("rondel_store_log_bytes", "Size of the log of sessions on disk.", func() float64 { return float64(f()) })
+	}
+	if f := s.SlotsShort; f != nil {
+		gauge("rondel_slots_short", "Slots that this agent owns or is to hold and that lack some of their copies.",
+			func() float64 { return float64(f()) })
+	}
+	if f := s.SlotsFilling; f != nil {
+		gauge("rondel_slots_filling", "Slots of which this agent is sending a copy to a member that lacks it.",
+			func() float64 { return float64(f()) })
+	}
+	if f := s.ClockOffset; f != nil {
+		gauge("rondel_clock_offset_seconds", "What this agent adds to its wall clock in stamps, as it differs from most others'.",
+			func() float64 { return f().Seconds() })
 	}
 	if f := s.RingEpoch; f != nil {
 		gauge("rondel_ring_epoch", "Epoch of the ring that this agent goes by.", func() float64 { return float64(f()) })

@@ -87,21 +87,26 @@ func (a Answer) String() string {
 
 // Do sends one request. Body is sent as JSON unless nil; header are names and
 // values in turn.
-func (c *Client) Do(method, path string, body any, header ...string) (a Answer) {
+func (c *Client) Do(method, path string, body any, header ...string) Answer {
+	if body == nil {
+		return c.Send(method, path, nil, header...)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	return c.Send(method, path, b, append([]string{"Content-Type", "application/json"}, header...)...)
+}
+
+// Send sends one request with a body as it is; nil is none.
+func (c *Client) Send(method, path string, body []byte, header ...string) (a Answer) {
 	var in io.Reader
 	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return Answer{Err: err}
-		}
-		in = bytes.NewReader(b)
+		in = bytes.NewReader(body)
 	}
 	req, err := http.NewRequest(method, c.base+path, in)
 	if err != nil {
 		return Answer{Err: err}
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -121,6 +126,29 @@ func (c *Client) Do(method, path string, body any, header ...string) (a Answer) 
 		_ = json.Unmarshal(a.Raw, &a)
 	}
 	return a
+}
+
+// Raw sends bytes to an agent's API as they are, and returns all that it answers
+// until it closes the connection.
+func (c *Cluster) Raw(name, request string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
+	defer cancel()
+	conn, err := c.users.dial(ctx, netip.AddrPortFrom(addrOf(name), httpPort).String())
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(clientTimeout)); err != nil {
+		return err.Error()
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
+		return err.Error()
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return string(answer) + err.Error()
+	}
+	return string(answer)
 }
 
 // Get reads a path.

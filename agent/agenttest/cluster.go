@@ -39,6 +39,7 @@ type Cluster struct {
 	all     []*Member // with those whose process has ended
 	islands [][]string
 	links   [][2]string
+	oneWay  [][2]string
 	slow    map[string]time.Duration
 
 	mu      sync.Mutex // guards members
@@ -65,6 +66,7 @@ type Member struct {
 type options struct {
 	expect    int
 	disk      string
+	ahead     map[string]time.Duration
 	configure []func(name string, cfg *config.Runtime)
 }
 
@@ -77,6 +79,16 @@ func Expect(n int) Option { return func(o *options) { o.expect = n } }
 // OnDisk gives each agent a data directory below dir. Without it all is in
 // memory, and an agent that restarts is a new member.
 func OnDisk(dir string) Option { return func(o *options) { o.disk = dir } }
+
+// ClockAhead sets the wall clock of a member wrong, by a negative time back.
+func ClockAhead(name string, d time.Duration) Option {
+	return func(o *options) {
+		if o.ahead == nil {
+			o.ahead = map[string]time.Duration{}
+		}
+		o.ahead[name] = d
+	}
+}
 
 // Refuse makes members that are cut off refuse writes.
 func Refuse() Option {
@@ -141,7 +153,7 @@ func (c *Cluster) TryStart(name string, configure ...func(*config.Runtime)) (*Me
 	}
 	m.host = c.net.host(m.Addr)
 	env := agent.Env{
-		Listen: m.host.listen, Dial: m.host.dial, Clock: c.clock,
+		Listen: m.host.listen, Dial: m.host.dial, Clock: c.clock(name),
 		Gossip: c.gossip.Transport(netip.AddrPortFrom(m.Addr, gossipPort)),
 	}
 	log := hclog.New(&hclog.LoggerOptions{
@@ -189,10 +201,13 @@ func addrOf(name string) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
 }
 
-// clock follows the bubble's time.
-func (c *Cluster) clock() replicate.Time {
-	now := time.Now()
-	return replicate.Time{Mono: int64(time.Hour + now.Sub(c.start)), Wall: now.UnixMilli()}
+// clock follows the bubble's time, but for a wall clock that is wrong.
+func (c *Cluster) clock(name string) func() replicate.Time {
+	ahead := c.o.ahead[name]
+	return func() replicate.Time {
+		now := time.Now()
+		return replicate.Time{Mono: int64(time.Hour + now.Sub(c.start)), Wall: now.Add(ahead).UnixMilli()}
+	}
 }
 
 func (c *Cluster) config(m *Member) config.Runtime {

@@ -22,9 +22,16 @@ func (c *Cluster) CutLink(a, b string) {
 	c.link()
 }
 
+// CutOneWay loses what one member sends another; the other way all arrives. No
+// new connection comes about between them, since those need both ways.
+func (c *Cluster) CutOneWay(from, to string) {
+	c.oneWay = append(c.oneWay, [2]string{from, to})
+	c.link()
+}
+
 // Heal takes back all cuts and all slowness. Bytes that waited arrive.
 func (c *Cluster) Heal() {
-	c.islands, c.links = nil, nil
+	c.islands, c.links, c.oneWay = nil, nil, nil
 	clear(c.slow)
 	c.gossip.Heal()
 	c.link()
@@ -50,6 +57,9 @@ func (c *Cluster) link() {
 			c.net.cut[[2]netip.Addr{addrOf(l[0]), addrOf(l[1])}] = true
 			c.net.cut[[2]netip.Addr{addrOf(l[1]), addrOf(l[0])}] = true
 		}
+		for _, l := range c.oneWay {
+			c.net.cut[[2]netip.Addr{addrOf(l[0]), addrOf(l[1])}] = true
+		}
 		for _, island := range c.islands {
 			for _, in := range island {
 				for _, m := range c.last() {
@@ -65,6 +75,9 @@ func (c *Cluster) link() {
 		a, b := netip.AddrPortFrom(addrOf(l[0]), gossipPort), netip.AddrPortFrom(addrOf(l[1]), gossipPort)
 		c.gossip.CutOneWay(a, b)
 		c.gossip.CutOneWay(b, a)
+	}
+	for _, l := range c.oneWay {
+		c.gossip.CutOneWay(netip.AddrPortFrom(addrOf(l[0]), gossipPort), netip.AddrPortFrom(addrOf(l[1]), gossipPort))
 	}
 	for _, island := range c.islands {
 		var addrs []netip.AddrPort

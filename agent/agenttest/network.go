@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -20,6 +21,8 @@ type network struct {
 	cut   map[[2]netip.Addr]bool
 	slow  map[netip.Addr]time.Duration
 	conns map[*conn]struct{}
+
+	carried atomic.Int64 // bytes between agents
 }
 
 func newNetwork() *network {
@@ -128,6 +131,9 @@ func (h *host) connect(to netip.AddrPort) (net.Conn, bool) {
 	local := netip.AddrPortFrom(h.addr, h.port)
 	forth := newPipe(h.addr, to.Addr(), latency+n.slow[h.addr], n.cut[[2]netip.Addr{h.addr, to.Addr()}])
 	back := newPipe(to.Addr(), h.addr, latency+n.slow[to.Addr()], n.cut[[2]netip.Addr{to.Addr(), h.addr}])
+	if to.Port() == rpcPort {
+		forth.count, back.count = &n.carried, &n.carried
+	}
 	near := &conn{in: back, out: forth, local: local, remote: to}
 	far := &conn{in: forth, out: back, local: to, remote: local}
 	for _, c := range []*conn{near, far} {

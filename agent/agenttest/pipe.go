@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -30,6 +31,8 @@ type pipe struct {
 	reset    bool // the connection is gone: one end closed it, or died
 	readBy   time.Time
 	writeBy  time.Time
+
+	count *atomic.Int64 // of bytes written; nil: not counted
 }
 
 type segment struct {
@@ -105,6 +108,9 @@ func (p *pipe) write(b []byte, closed *bool) (int, error) {
 			p.lastDue = due
 			p.queue = append(p.queue, segment{due, append([]byte(nil), b...)})
 			p.size += len(b)
+			if p.count != nil {
+				p.count.Add(int64(len(b)))
+			}
 			p.wakeAt(due)
 			return len(b), nil
 		}

@@ -157,6 +157,14 @@ func (c *Cluster) Owner(id string) (name string) {
 	return name
 }
 
+// Carried returns how many bytes the agents send each other, gossip apart, while
+// f runs.
+func (c *Cluster) Carried(f func()) int64 {
+	before := c.net.carried.Load()
+	f()
+	return c.net.carried.Load() - before
+}
+
 // wipe removes a member's data directory.
 func (c *Cluster) wipe(name string) {
 	c.t.Helper()

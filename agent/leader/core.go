@@ -76,6 +76,7 @@ type run struct {
 type stored struct {
 	boot  member.Boot
 	store ring.Store
+	sent  int64 // by the member's clock
 }
 
 // slotTimes are the leader's own clocks for each slot.

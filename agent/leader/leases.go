@@ -19,8 +19,10 @@ type leases struct {
 
 func (c *Core) renewed(now time.Duration, m *ring.Renew) {
 	r := c.current(m.From)
-	if said := (stored{m.From.Boot, m.Store}); c.stores[m.ID] != said {
-		c.stores[m.ID], c.urgent = said, true
+	// One that comes late must not bring back the name of a disk that has failed.
+	if was := c.stores[m.ID]; was.boot != m.From.Boot || was.sent <= m.Sent {
+		c.stores[m.ID] = stored{m.From.Boot, m.Store, m.Sent}
+		c.urgent = c.urgent || was.boot != m.From.Boot || was.store != m.Store
 	}
 	if r == nil {
 		c.stranger(m)

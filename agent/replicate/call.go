@@ -51,8 +51,19 @@ type op struct {
 	merge    *session.Update // not a request: an offered record to be merged (S6)
 	same     []*op           // the same operation, come again while this one waited
 	answered bool
-	reads    bool   // answered with a state that was there before:
-	after    uint64 // which is on disk with this log record
+	exact    bool   // what its answer shows
+	after    uint64 // is on disk with this log record
+}
+
+// shows notes that the answer to o tells of e as it stands now.
+func (o *op) shows(e *session.Entry) {
+	if o == nil {
+		return
+	}
+	o.exact = true
+	if e != nil {
+		o.after = max(o.after, e.Logged)
+	}
 }
 
 const retryAfter = time.Second
@@ -218,6 +229,7 @@ func (n *Node) tickCalls() {
 		case c.done:
 			continue
 		case c.deadline <= n.now.Mono:
+			c.after = 0
 			n.endCall(c, n.late(c))
 			continue
 		case c.state == callWaiting, c.state == callForwarded && n.now.since(c.sentAt) > n.p.Resend:
@@ -263,10 +275,14 @@ func (n *Node) finish(o *op, r *session.Response) {
 	}
 	for _, s := range o.same {
 		c := *r
+		s.exact, s.after = o.exact, o.after
 		n.finish(s, &c)
 	}
 	after := n.journal.last
-	if o.reads {
+	switch {
+	case r.Status == session.Retry, r.Status == session.Unavailable, r.Status == session.UnknownEnd:
+		after = 0 // promises nothing
+	case o.exact:
 		after = o.after
 	}
 	if o.call != nil {
@@ -302,6 +318,7 @@ func (n *Node) onForward(from ring.Holder, m *Forward) {
 
 func (n *Node) onReply(_ ring.Holder, m *Reply) {
 	if c := n.calls[m.Handle]; c != nil && m.Resp != nil && c.state == callForwarded {
+		c.after = 0 // it waited there
 		n.settleCall(c, m.Resp)
 	}
 }

@@ -52,21 +52,17 @@ func (n *Node) commit(w *write) {
 	if w.op != nil && w.op.merge != nil && !w.next.Dead {
 		left = w.op.merge.Left // a merge is no use
 	}
-	e := n.put(w.slot, w.next, age, left, w.updates[0])
+	e, twin := n.putCommitted(w, age, left)
 	if w.op == nil || w.op.merge == nil {
 		e.Used = n.now.Mono
 	}
-	unsettled := n.passedOver(w) || w.detached
-	if unsettled {
+	if n.passedOver(w) || w.detached || w.few {
 		n.markUnsettled(e)
-	}
-	if w.twin != nil {
-		e := n.put(w.slot, w.twin, age, n.idle(w.twin), nil)
-		if unsettled {
-			n.markUnsettled(e)
+		if twin != nil {
+			n.markUnsettled(twin)
 		}
 	}
-	n.answer(w, w.acked(s))
+	n.answer(w, w.acked(s), e, twin)
 	if w.op != nil && w.op.merge != nil {
 		n.offerDone(w.slot, w.op)
 	}
@@ -96,7 +92,7 @@ func (n *Node) passedOver(w *write) (any bool) {
 	return any
 }
 
-func (n *Node) answer(w *write, replicas []number) {
+func (n *Node) answer(w *write, replicas []number, e, twin *session.Entry) {
 	if w.resp == nil {
 		return
 	}
@@ -107,6 +103,8 @@ func (n *Node) answer(w *write, replicas []number) {
 			w.resp.Left = min(w.resp.Left, age)
 		}
 	}
+	w.op.shows(e)
+	w.op.shows(twin)
 	if w.op != nil && w.op.req != nil && int(w.op.req.Acks) > len(replicas) {
 		n.finish(w.op, unknownEnd())
 	} else {
@@ -115,6 +113,7 @@ func (n *Node) answer(w *write, replicas []number) {
 	for _, o := range w.sharers {
 		r := *w.resp
 		r.Replay = true
+		o.exact, o.after = w.op.exact, w.op.after
 		n.finish(o, &r)
 	}
 }
@@ -174,12 +173,8 @@ func (n *Node) degrade(w *write) {
 			}
 		}
 	}
+	w.few = true
 	n.commit(w)
-	for _, id := range w.ids() {
-		if e := n.store.Get(w.slot, id); e != nil {
-			n.markUnsettled(e)
-		}
-	}
 }
 
 // ids returns the sessions that the write changes.

@@ -17,7 +17,7 @@ type Disk interface {
 // held is what waits for the disk, in the order in which it came to wait.
 type held struct {
 	gate   bool // promises wait
-	doubt  bool // until the table says that this member's disk holds nothing
+	doubt  bool // wherever the table says that this member's disk holds something
 	synced uint64
 	outs   []heldOut
 }
@@ -45,9 +45,11 @@ func (e *Engine) keep() {
 	if len(e.out.Log) > 0 {
 		e.disk.Append(e.out.Logged, e.out.Log)
 	}
-	if m := e.node.t.Member(e.node.self.Num); e.held.doubt && m != nil && m.Store == (ring.Store{}) {
-		e.held.gate, e.held.doubt = false, false
-		e.release()
+	if e.held.doubt {
+		m := e.node.t.Member(e.node.self.Num)
+		if e.held.gate = m == nil || m.Store != (ring.Store{}); !e.held.gate {
+			e.release()
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/internal/codec"
@@ -20,7 +21,8 @@ type journal struct {
 	on    bool
 	last  uint64
 	store StoreID
-	whole ring.Slot // from this slot on states are logged whole: their base may be cut off the log
+	whole ring.Slot     // from this slot on states are logged whole: their base may be cut off the log
+	away  time.Duration // how long ago the last record was written that was loaded
 }
 
 // StoreID names what one disk holds; it is made anew whenever that may be less
@@ -34,6 +36,7 @@ const (
 	logTouch
 	logRemove
 	logSettle
+	logDiscards
 )
 
 // Flags of a logged put.
@@ -65,23 +68,105 @@ func (n *Node) put(h ring.Slot, rec *session.Record, age, left time.Duration, u 
 }
 
 func (n *Node) logPut(e *session.Entry, u *session.Update) {
+	n.logUpdate(e.Slot(), e.Unsettled, u)
+	e.Logged = n.journal.last
+}
+
+func (n *Node) logUpdate(h ring.Slot, unsettled bool, u *session.Update) {
 	var flags byte
-	if e.Unsettled {
+	if unsettled {
 		flags |= putUnsettled
 	}
 	if u.Full == nil && !n.refuse {
 		flags |= putKeepDead
 	}
-	b := append(n.record(logPut, e.Slot()), flags)
-	n.out.Log = session.AppendUpdate(b, u, n.now.Mono)
-	e.Logged = n.journal.last
+	n.out.Log = session.AppendUpdate(append(n.record(logPut, h), flags), u, n.now.Mono)
+}
+
+// logPending logs an owner's write when it leaves for the copies, so that all
+// disks write at the same time. If this run ends before the write does, the next
+// one holds it as a copy would: it may have happened.
+func (n *Node) logPending(w *write, e *session.Entry) {
+	if !n.journal.on || w.detached || w.op != nil && w.op.merge != nil {
+		return
+	}
+	if e != nil {
+		w.base = e.Rec.Version()
+	}
+	updates := w.updates
+	if w.slot >= n.journal.whole {
+		updates = n.whole(w).Updates
+	}
+	for _, u := range updates {
+		n.logUpdate(w.slot, e != nil && e.Unsettled && u.ID == w.id, u)
+	}
+	w.logged = n.journal.last
+}
+
+// stands reports whether the log's last word of w's session is w on top of what
+// is held of it now.
+func (n *Node) stands(w *write) bool {
+	var v session.Version
+	if e := n.store.Get(w.slot, w.id); e != nil {
+		v = e.Rec.Version()
+	}
+	return w.logged != 0 && v == w.base
+}
+
+// putCommitted stores the outcome of a write, and logs what is not logged.
+func (n *Node) putCommitted(w *write, age, left time.Duration) (e, twin *session.Entry) {
+	if n.stands(w) {
+		e = n.store.Put(w.slot, w.next, n.now.Mono, age, left)
+		e.Logged = max(e.Logged, w.logged)
+		if w.twin != nil {
+			twin = n.store.Put(w.slot, w.twin, n.now.Mono, age, n.idle(w.twin))
+			twin.Logged = w.logged
+		}
+		return e, twin
+	}
+	u := w.updates[0]
+	if w.logged != 0 {
+		u = nil // the log has another base
+	}
+	e = n.put(w.slot, w.next, age, left, u)
+	if w.twin != nil {
+		twin = n.put(w.slot, w.twin, age, n.idle(w.twin), nil)
+	}
+	return e, twin
+}
+
+// unlog takes back what was logged of a write that ends without having become
+// the state of its session here.
+func (n *Node) unlog(w *write) {
+	if w.logged == 0 {
+		return
+	}
+	for _, id := range w.ids() {
+		if e := n.store.Get(w.slot, id); e != nil {
+			n.logPut(e, n.storedUpdate(e))
+		} else {
+			n.logRemove(w.slot, id)
+		}
+	}
 }
 
 // remove forgets a session.
 func (n *Node) remove(e *session.Entry) {
 	n.store.Remove(e)
 	if n.journal.on {
-		n.out.Log = codec.AppendBytes(n.record(logRemove, e.Slot()), e.Rec.ID)
+		n.logRemove(e.Slot(), e.Rec.ID)
+	}
+}
+
+func (n *Node) logRemove(h ring.Slot, id session.ID) {
+	n.out.Log = codec.AppendBytes(n.record(logRemove, h), id)
+}
+
+// noteDiscards notes that this member has followed the table's Discards.
+func (n *Node) noteDiscards(count uint32) {
+	n.discarded = count
+	if n.journal.on {
+		n.out.Log = binary.AppendUvarint(n.record(logDiscards, 0), uint64(count))
 	}
 }
 
@@ -131,11 +216,19 @@ func (n *Node) BeginDump() { n.journal.whole = 0 }
 func (n *Node) Dump(t Time, h ring.Slot, out *Out) {
 	n.begin(t, out)
 	if n.journal.on {
+		if h == 0 {
+			n.noteDiscards(n.discarded)
+		}
 		n.store.Each(h, func(e *session.Entry) bool {
 			n.logPut(e, n.storedUpdate(e))
 			return true
 		})
 		n.journal.whole = h + 1
+		for _, w := range n.writesOf(h) {
+			if n.stands(w) {
+				n.logPending(w, n.store.Get(h, w.id))
+			}
+		}
 	}
 	n.end()
 }
@@ -155,6 +248,7 @@ func (n *Node) SetStore(id StoreID) {
 func (n *Node) Load(t Time, records []byte, elapsed time.Duration) error {
 	n.now = t
 	elapsed = max(elapsed, 0)
+	n.journal.away = elapsed
 	r := codec.NewReader(records)
 	for r.Len() > 0 && r.Err() == nil {
 		if err := n.load(r, elapsed); err != nil {
@@ -193,6 +287,10 @@ func (n *Node) load(r *codec.Reader, elapsed time.Duration) error {
 		if e := n.store.Get(h, id); r.Err() == nil && e != nil {
 			n.loadSettled(e, settled, elapsed)
 		}
+	case logDiscards:
+		if k := r.Uvarint(); r.Err() == nil && k <= math.MaxUint32 {
+			n.discarded = uint32(k)
+		}
 	default:
 		r.Fail(fmt.Errorf("record of kind %d: %w", kind, codec.ErrMalformed))
 	}
@@ -209,6 +307,7 @@ func (n *Node) loadPut(h ring.Slot, flags byte, u *session.Update, elapsed time.
 		return fmt.Errorf("%w: a change of another state than the one before it: %w", ErrJournal, err)
 	}
 	n.see(next.Attrs)
+	n.detach.count = max(n.detach.count, next.Gen.Detach)
 	left := u.Left
 	if left > 0 {
 		left = max(left-elapsed, 1)

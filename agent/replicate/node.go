@@ -237,10 +237,11 @@ func (n *Node) adopt(tab *ring.Table) {
 		if was.Num == 0 {
 			n.lease.named = n.now.Mono
 		}
-		if m.Discards > n.discarded {
-			n.discarded = m.Discards
+		if m.Discards > n.discarded || n.journal.away > n.p.Away {
+			n.noteDiscards(m.Discards)
 			n.discardOld()
 		}
+		n.journal.away = 0
 	}
 	for h := range ring.Slot(ring.Slots) {
 		if tab.Slots[h].Re != old.Slots[h].Re || was != n.self {
@@ -301,6 +302,7 @@ func (n *Node) closeSlot(h ring.Slot) {
 	sl := &n.slots[h]
 	for _, w := range n.writesOf(h) {
 		w.done = true
+		n.unlog(w)
 		for _, o := range append([]*op{w.op}, w.sharers...) {
 			n.finish(o, lostOwner())
 		}

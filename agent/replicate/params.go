@@ -18,6 +18,7 @@ type Params struct {
 	TouchLost  time.Duration // longest time in which a copy in sync may hear of no use: until it is reported and dropped
 	Repair     time.Duration // between comparisons of a slot's copies
 	Tombstone  time.Duration // how long a deleted session is remembered
+	Away       time.Duration // how old a member's log may be for its records to be filled up instead of forgotten (E2)
 	NewHolder  time.Duration // how long a slot with two copies waits before another member gets the third
 	BulkRate   int64         // bytes a second for filling one peer
 	BulkWindow int64         // bytes in flight to one peer while filling it
@@ -34,7 +35,7 @@ func DefaultParams(ttl time.Duration) Params {
 		Resend: 250 * time.Millisecond, OpBudget: 2 * time.Second, Degrade: 300 * time.Millisecond,
 		Asleep: 600 * time.Millisecond, AskAwake: 200 * time.Millisecond, AskDetach: 200 * time.Millisecond,
 		TouchEvery: 30 * time.Second, TouchLost: 2500 * time.Millisecond, Repair: 30 * time.Second,
-		Tombstone: 2*ttl + time.Hour, NewHolder: 10 * time.Second,
+		Tombstone: 2*ttl + time.Hour, Away: time.Hour, NewHolder: 10 * time.Second,
 		BulkRate: 16 << 20, BulkWindow: 1 << 20, SyncSlots: 64, MaxWaiting: 1024, MaxQueue: 64,
 	}
 }

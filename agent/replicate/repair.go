@@ -37,11 +37,15 @@ func (n *Node) addLag(h ring.Slot, who ring.Holder, id session.ID) {
 }
 
 // reviseLag forgets copies that are no longer in sync: they are filled anew
-// before they count again.
+// before they count again. A run that took the place of one by what it found on
+// its disk lacks what that one lacked.
 func (n *Node) reviseLag(h ring.Slot) {
 	sl := &n.slots[h]
 	s := &n.t.Slots[h]
 	for _, l := range sl.lagq {
+		if boot, ok := s.InSyncBoot(l.who.Num); ok && boot != l.who.Boot && !l.done {
+			l.who.Boot, l.sentAt = boot, n.now.Mono-int64(n.p.Resend)
+		}
 		if !n.owns(h) || !s.InSyncHas(l.who) {
 			l.done = true
 			delete(sl.lag, l.lagKey)

@@ -79,9 +79,7 @@ func (n *Node) perform(h ring.Slot, o *op) {
 		return
 	}
 	n.Stats.Reads++
-	if o.reads = true; e != nil {
-		o.after = e.Logged
-	}
+	o.shows(e)
 	n.finish(o, n.read(h, e, o.req))
 }
 

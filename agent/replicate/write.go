@@ -26,7 +26,10 @@ type write struct {
 	queue    []*op
 	after    []*op // reads that must see the write's end
 	detached bool
+	few      bool // answered before all copies had it (S1)
 	done     bool
+	base     session.Version // of what it changes
+	logged   uint64          // the log record that holds it; 0: none yet
 }
 
 // need is one copy whose acknowledgement a write waits for.
@@ -131,6 +134,7 @@ func (n *Node) start(h ring.Slot, o *op) *write {
 				resp.Replicas = n.holders(h, id)
 				n.times(e, resp)
 			}
+			o.shows(e)
 			n.finish(o, resp)
 			return nil
 		}
@@ -213,6 +217,7 @@ func (n *Node) launch(h ring.Slot, o *op, e *session.Entry, c *session.Change, r
 	if w.twin != nil {
 		sl.writes[w.twin.ID] = w // nobody writes the new session before it is there
 	}
+	n.logPending(w, e)
 	n.pending = append(n.pending, w)
 	n.sendWrite(w)
 	if o != nil && o.req != nil && o.req.Acks == 0 && resp != nil {

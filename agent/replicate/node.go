@@ -237,11 +237,7 @@ func (n *Node) adopt(tab *ring.Table) {
 		if was.Num == 0 {
 			n.lease.named = n.now.Mono
 		}
-		if m.Discards > n.discarded || n.journal.away > n.p.Away {
-			n.noteDiscards(m.Discards)
-			n.discardOld()
-		}
-		n.journal.away = 0
+		n.followDiscards(m.Discards)
 	}
 	for h := range ring.Slot(ring.Slots) {
 		if tab.Slots[h].Re != old.Slots[h].Re || was != n.self {

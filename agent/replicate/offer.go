@@ -51,6 +51,16 @@ func (n *Node) tickOffers() {
 	n.unsettled = append(n.unsettled, late...)
 }
 
+// followDiscards forgets what is old where the table says so (E2), or where what
+// this run has loaded from its disk is: a leader that is new cannot tell.
+func (n *Node) followDiscards(count uint32) {
+	if count > n.discarded || n.journal.away > n.p.Away {
+		n.noteDiscards(count)
+		n.discardOld()
+	}
+	n.journal.away = 0
+}
+
 // discardOld forgets what this member holds from before it was away for longer
 // than deletions are certain to be remembered (E2). What nobody else may have
 // stays: copies in sync, of slots that waited for this member, and what is

@@ -146,7 +146,7 @@ func (r *request) writeCreated(w http.ResponseWriter, op *session.Request, c cre
 	}
 	w.Header().Set("ETag", etag(c.version))
 	w.Header().Set("Location", "/v1/sessions/"+string(c.id))
-	r.writeJSON(w, http.StatusCreated, v.json())
+	r.writeJSON(w, http.StatusCreated, v.appendJSON(nil))
 	return nil
 }
 

@@ -280,14 +280,20 @@ func appendString(b []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, '"')
 	for i := 0; i < len(s); {
+		plain := i
+		for plain < len(s) && s[plain] >= 0x20 && s[plain] < 0x7f && s[plain] != '"' && s[plain] != '\\' {
+			plain++
+		}
+		b = append(b, s[i:plain]...)
+		if i = plain; i == len(s) {
+			break
+		}
 		c := s[i]
 		switch {
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)
 		case c < 0x20 || c == 0x7f:
 			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-		case c < utf8.RuneSelf:
-			b = append(b, c)
 		default:
 			r, n := utf8.DecodeRuneInString(s[i:])
 			b = utf8.AppendRune(b, r)

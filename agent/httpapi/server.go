@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,7 @@ type Server struct {
 	guard    guard
 	tree     *node
 	creates  *creates
+	buffers  sync.Pool       // of *[]byte, in which answers are written
 	stopping context.Context // ends with Run, and ends streams and waits
 	stop     context.CancelFunc
 
@@ -70,6 +72,7 @@ func New(o Options) *Server {
 		guard:   newGuard(o.Node, o.Hosts),
 		creates: newCreates(),
 	}
+	s.buffers.New = func() any { return new([]byte) }
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tree = newTree(s.table())
 	return s

@@ -65,7 +65,13 @@ func (s *Server) sessionGet(w http.ResponseWriter, r *request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	r.writeJSON(w, http.StatusOK, v.json())
+	buf := s.buffers.Get().(*[]byte)
+	text := v.appendJSON((*buf)[:0])
+	r.writeJSON(w, http.StatusOK, text)
+	if cap(text) <= largeAnswer {
+		*buf = text
+		s.buffers.Put(buf)
+	}
 	return nil
 }
 
@@ -98,9 +104,9 @@ func (s *Server) sessionWrite(w http.ResponseWriter, r *request, kind session.Ki
 	if err != nil {
 		return err
 	}
-	missing := badRequest(`want {"Attributes": {"NAME": VALUE, …}}`)
+	const missing = `want {"Attributes": {"NAME": VALUE, …}}`
 	if text == nil {
-		return missing
+		return badRequest(missing)
 	}
 	var attributes []byte
 	err = readObject(text, "session", field{"Attributes", func(b []byte) error {
@@ -112,7 +118,7 @@ func (s *Server) sessionWrite(w http.ResponseWriter, r *request, kind session.Ki
 		return err
 	}
 	if attributes == nil {
-		return missing
+		return badRequest(missing)
 	}
 	return s.mutate(w, r, op)
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,13 +44,13 @@ func viewOf(resp *session.Response, now time.Time) view {
 	}
 }
 
-// json returns the shape of api.Session.
-func (v *view) json() []byte {
+// appendJSON appends the shape of api.Session.
+func (v *view) appendJSON(b []byte) []byte {
 	size := 512
 	for i := range v.attrs {
 		size += len(v.attrs[i].Name) + len(v.attrs[i].Value)*4/3 + 64
 	}
-	b := make([]byte, 0, size)
+	b = slices.Grow(b, size)
 	b = appendString(append(b, `{"ID":`...), string(v.id))
 	b = strconv.AppendUint(append(b, `,"Version":`...), v.version.Ver, 10)
 	b = appendTime(append(b, `,"Created":`...), v.created)
@@ -92,9 +93,30 @@ func appendValue(b []byte, a *session.Attr) []byte {
 }
 
 func appendTime(b []byte, t time.Time) []byte {
-	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z07:00")
-	return append(b, '"')
+	t = t.UTC()
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	if year < 0 || year > 9999 {
+		b = t.AppendFormat(append(b, '"'), "2006-01-02T15:04:05.000Z07:00")
+		return append(b, '"')
+	}
+	// By hand it costs a third of what a layout does.
+	b = append(appendDigits(append(b, '"'), year, 1000), '-')
+	b = append(appendDigits(b, int(month), 10), '-')
+	b = append(appendDigits(b, day, 10), 'T')
+	b = append(appendDigits(b, hour, 10), ':')
+	b = append(appendDigits(b, minute, 10), ':')
+	b = append(appendDigits(b, second, 10), '.')
+	b = appendDigits(b, t.Nanosecond()/1_000_000, 100)
+	return append(b, 'Z', '"')
+}
+
+// appendDigits appends n with as many digits as its greatest power of ten says.
+func appendDigits(b []byte, n, power int) []byte {
+	for ; power > 0; power /= 10 {
+		b = append(b, '0'+byte(n/power%10))
+	}
+	return b
 }
 
 func appendNames(b []byte, names []string) []byte {

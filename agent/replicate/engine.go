@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,12 +205,19 @@ func (e *Engine) name(r *session.Response) {
 func (e *Engine) Do(ctx context.Context, req *session.Request) *session.Response {
 	ch := e.answers.Get().(chan *session.Response)
 	var handle uint64
-	e.step(func(now Time, out *Out) {
+	e.stepBuffered(func(now Time, out *Out) {
 		e.last++
 		handle = e.last
 		e.waiting[handle] = ch
 		e.node.Request(now, handle, req, out)
-	})
+	}, false)
+	if len(ch) == 0 {
+		// Answers come in bunches, and so do the requests that follow them. All
+		// that are ready to run get to say what they send before the first of
+		// them lets it go for all.
+		runtime.Gosched()
+	}
+	e.Flush()
 	select {
 	case r := <-ch:
 		e.answers.Put(ch)

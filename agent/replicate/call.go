@@ -14,23 +14,24 @@ import (
 // cannot reach the owner itself: it goes to the owner, and again to the next
 // one while there is time (P1, P2).
 type call struct {
-	id       uint64
-	handle   uint64      // of the client's request here
-	from     ring.Holder // or of the agent that asked for a relay
-	req      *session.Request
-	slot     ring.Slot
-	parsed   bool
-	deadline int64
-	hop      uint8
-	state    callState
-	sentAt   int64
-	sentTo   number
-	tries    int
-	sent     int  // how many times it left for an owner
-	maybe    bool // the owner may have done it
-	lost     bool // an owner was replaced while it worked on it
-	done     bool
-	after    uint64 // Answer.After of what it is answered with
+	id        uint64
+	handle    uint64      // of the client's request here
+	from      ring.Holder // or of the agent that asked for a relay
+	req       *session.Request
+	slot      ring.Slot
+	parsed    bool
+	deadline  int64
+	hop       uint8
+	state     callState
+	sentAt    int64
+	sentTo    number
+	offeredAt int64 // when the session's record was last offered to the owner
+	tries     int
+	sent      int  // how many times it left for an owner
+	maybe     bool // the owner may have done it
+	lost      bool // an owner was replaced while it worked on it
+	done      bool
+	after     uint64 // Answer.After of what it is answered with
 }
 
 type callState uint8
@@ -140,6 +141,7 @@ func (n *Node) route(c *call) {
 	owner := n.effective(c.slot)
 	switch {
 	case owner == 0:
+	case owner != n.self.Num && n.offerFirst(c, owner):
 	case owner == n.self.Num:
 		c.state = callServing
 		n.serve(c.slot, &op{req: c.req, call: c, deadline: c.deadline})
@@ -158,6 +160,12 @@ func (n *Node) forward(c *call, owner number) {
 	c.state, c.sentAt, c.sentTo = callForwarded, n.now.Mono, owner
 	c.tries++
 	msg := &Forward{Handle: c.id, Slot: c.slot, Hop: c.hop, Budget: budget, Req: c.req}
+	if via := n.servedBy(c.slot, owner); via != 0 && c.from.Num == 0 {
+		msg.Relay = true
+		c.leaves()
+		n.send(n.holder(via), msg)
+		return
+	}
 	p := n.peer(owner)
 	bad := p.badUntil > n.now.Mono
 	if !bad || c.tries > 1 {

@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"slices"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/session"
@@ -14,7 +15,14 @@ type detach struct {
 	on        bool
 	sinceWall int64
 	alive     map[ring.Holder]bool
+	epoch     ring.Epoch         // of the table when it began
+	via       [ring.Slots]number // who served the slot when this member last asked for it, detached
+	viaUntil  int64              // until then requests go that way
 }
+
+// viaFor is how long after a partition requests for a session first go to the
+// member that served it meanwhile.
+const viaFor = 10 * time.Second
 
 // detachedSlot is what a detached member that is not the slot's owner knows of
 // its sessions.
@@ -61,7 +69,8 @@ func (n *Node) isDetached() bool { return n.detach.on }
 func (n *Node) tickDetach() {
 	on := !n.refuse && n.self.Num != 0 && n.now.since(max(n.lease.sent, n.lease.named)) > n.p.Lease
 	if on && !n.detach.on {
-		n.detach.on, n.detach.sinceWall = true, n.now.Wall
+		n.detach.on, n.detach.sinceWall, n.detach.epoch = true, n.now.Wall, n.t.Epoch
+		clear(n.detach.via[:])
 		n.detach.count++
 		n.retryCalls()
 	}
@@ -74,6 +83,37 @@ func (n *Node) tickDetach() {
 			n.tickDetachedSlot(h, d)
 		}
 	}
+}
+
+// offerFirst reports whether the call has to wait until the owner has what this
+// member acknowledged of the session in its place. A request that came before
+// that would change the owner's older record, and its later stamp would win
+// over all that was done meanwhile (S6).
+func (n *Node) offerFirst(c *call, owner number) bool {
+	e := n.store.Get(c.slot, c.req.ID)
+	if n.refuse || e == nil || !e.Unsettled {
+		return false
+	}
+	if n.now.since(c.offeredAt) >= n.p.Resend {
+		c.offeredAt = n.now.Mono
+		n.post(n.holder(owner), &Offer{SlotRe{c.slot, n.t.Slots[c.slot].Re}, n.storedUpdate(e)}, false)
+	}
+	return true
+}
+
+// servedBy returns the member that served the slot while this one was detached,
+// if a request had better go by way of that one: it knows what it has not yet
+// offered. 0: straight to the owner.
+func (n *Node) servedBy(h ring.Slot, owner number) number {
+	d := &n.detach
+	if d.on && n.t.Epoch == d.epoch {
+		d.via[h], d.viaUntil = owner, n.now.Mono+int64(viaFor)
+		return 0
+	}
+	if v := d.via[h]; n.now.Mono < d.viaUntil && v != owner && v != n.self.Num && n.holder(v).Num != 0 && n.peer(v).badUntil <= n.now.Mono {
+		return v
+	}
+	return 0
 }
 
 // attached ends the time without a leader.

@@ -107,8 +107,12 @@ func (n *Node) offerFirst(c *call, owner number) bool {
 func (n *Node) servedBy(h ring.Slot, owner number) number {
 	d := &n.detach
 	if d.on && n.t.Epoch == d.epoch {
-		d.via[h], d.viaUntil = owner, n.now.Mono+int64(viaFor)
-		return 0
+		d.viaUntil = n.now.Mono + int64(viaFor)
+		// The owner by the table may be seen again before any newer table is.
+		if v := d.via[h]; v == 0 || v == owner || !d.alive[n.holder(v)] {
+			d.via[h] = owner
+			return 0
+		}
 	}
 	if v := d.via[h]; n.now.Mono < d.viaUntil && v != owner && v != n.self.Num && n.holder(v).Num != 0 && n.peer(v).badUntil <= n.now.Mono {
 		return v

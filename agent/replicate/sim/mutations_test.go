@@ -58,7 +58,7 @@ var mutations = []mutation{
 		"return m != nil && m.Boot == h.Boot && m.State != Down", "return m != nil && m.State != Down"}}},
 	{"operations are not remembered (W2)", "", []edit{{"session/apply.go",
 		"if rec != nil && req.Op != (OpID{}) {", "if false {"}}},
-	{"long absence forgets nothing (E2)", "", []edit{{"replicate/node.go",
+	{"long absence forgets nothing (E2)", "", []edit{{"replicate/offer.go",
 		"n.discardOld()", "_ = n.discardOld"}}},
 	{"no bound on queued writes (W2)", "", []edit{{"replicate/write.go",
 		"if len(w.queue) >= n.p.MaxQueue {", "if false {"}}},

@@ -41,6 +41,7 @@ type Core struct {
 	downs    []time.Duration // when members were marked down, within Params.DownGap
 	homes    []homeKey       // what the homes were last even for
 	even     bool
+	halfDead bool                 // a dead member is in a set beside one that is not known to have outlived it
 	noted    map[member.Boot]bool // conflicts told of
 	stores   map[member.ID]stored // what members have said of their disks
 	retired  map[member.Boot]bool // runs that were taken out of the table: gossip that is late does not bring them back
@@ -61,6 +62,7 @@ type asked struct {
 type run struct {
 	holder  ring.Holder
 	heard   time.Duration // last message from it
+	reached time.Duration // a probe reached it
 	granted time.Duration // last grant sent
 	epoch   ring.Epoch    // of its table, as it said
 	sent    ring.Epoch    // of the newest table sent to it
@@ -156,6 +158,10 @@ func (c *Core) Step(now time.Duration, ev Event) []Action {
 	case Tick:
 		c.urgent = c.urgent || c.dirty || now >= c.planned+c.p.Replan || len(c.verdicts(now)) > 0
 	}
+	switch ev.(type) {
+	case Renewed, AddAsked, Reported, Probed:
+		c.urgent = c.urgent || c.halfDead
+	}
 	c.suspect(now)
 	c.judge(now)
 	c.verify(now)
@@ -176,7 +182,7 @@ func (c *Core) run(num member.Number) *run {
 	r := c.runs[num]
 	if r == nil || r.holder != m.Holder() {
 		r = &run{
-			holder: m.Holder(), heard: never, granted: never, isolated: never,
+			holder: m.Holder(), heard: never, reached: never, granted: never, isolated: never,
 			downAt: never, rejoin: never, evidence: noEvidence(), report: report{at: never},
 		}
 		c.runs[num] = r
@@ -270,7 +276,9 @@ func (c *Core) adopt(now time.Duration, t *ring.Table) {
 			r.downAt = now
 		}
 	}
+	c.halfDead = false
 	for h := range ring.Slot(ring.Slots) {
+		c.halfDead = c.halfDead || halfDead(t, h)
 		switch {
 		case !t.Stalled(h):
 			c.slots.stalled[h] = never
@@ -279,6 +287,17 @@ func (c *Core) adopt(now time.Duration, t *ring.Table) {
 		}
 	}
 	c.dirty = true
+}
+
+// halfDead reports whether a dead run holds h beside one that may live.
+func halfDead(t *ring.Table, h ring.Slot) bool {
+	dead, living := false, false
+	for _, x := range t.Slots[h].InSync {
+		if m := t.Member(x.Num); m != nil && m.Boot == x.Boot {
+			dead, living = dead || m.State == ring.Down, living || m.State != ring.Down
+		}
+	}
+	return dead && living
 }
 
 // publish brings the table to every member heard from.

@@ -166,6 +166,7 @@ func (c *Core) probed(now time.Duration, ev Probed) {
 	switch ev.Result {
 	case Reached:
 		r.clear()
+		r.reached = now
 	case RefusedThere:
 		r.refused, r.failed = now, now
 	default:
@@ -190,6 +191,38 @@ func (c *Core) opinion(now time.Duration, ev Opinion) {
 	case NoAnswer: // the next one is asked at once
 	}
 	c.urgent = true
+}
+
+// outlived reports whether one member was heard of after the other was dead, so
+// that what both held is not gone with them. Of members that end at the same time
+// one is noticed first; it must not leave a set to another that is dead already,
+// and may come back without what it held.
+func (c *Core) outlived(now time.Duration, living, dead member.Number) bool {
+	l, d := c.run(living), c.run(dead)
+	if l == nil || d == nil {
+		return false
+	}
+	if c.isSelf(living) && c.view[c.self].Boot == l.holder.Boot {
+		return true
+	}
+	return max(l.heard, l.reached) >= c.deadBy(now, d)
+}
+
+// deadBy returns the earliest time at which something spoke for a member's
+// death.
+func (c *Core) deadBy(now time.Duration, r *run) time.Duration {
+	at := now
+	for _, x := range []time.Duration{r.failed, r.refused, r.refusedOf, r.agreed} {
+		if c.fresh(now, x) {
+			at = min(at, x)
+		}
+	}
+	for _, x := range []time.Duration{r.downAt, r.isolated} {
+		if x != never {
+			at = min(at, x)
+		}
+	}
+	return at
 }
 
 // mayMark reports whether the rate limit lets one more member be marked down:

@@ -26,6 +26,7 @@ func (c *Core) plan(now time.Duration) {
 	}
 	c.observe(now)
 	d := ring.NewDraft(c.table)
+	d.Outlived = func(living, dead member.Number) bool { return c.outlived(now, living, dead) }
 	c.takeAdds(d)
 	c.joins(now, d)
 	c.noteStores(d)
@@ -40,6 +41,9 @@ func (c *Core) plan(now time.Duration) {
 		}
 	}
 	downs := c.markDown(now, d)
+	if c.halfDead {
+		d.Settle()
+	}
 	c.dropSlow(now, d)
 	c.resets(now, d)
 	c.removals(now, d)

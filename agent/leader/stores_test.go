@@ -112,3 +112,47 @@ func TestCore_disksAreWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// Of two that end together one is noticed first. What it has on its disk is not
+// given up for the sake of the other, which comes back without its own.
+func TestCore_deadTogetherAreNotEachOthersHeirs(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, 4, onDisk, func(o *Options) { o.Cluster.Settings.Replicas = 1 })
+	for i := 1; i <= 4; i++ {
+		s.peer(i).store = ring.Store{byte(i)}
+	}
+	s.run(2 * time.Second)
+	var both []ring.Slot
+	for h := range ring.Slot(ring.Slots) {
+		if st := &s.table.Slots[h]; st.InSyncHas(s.holder(2)) && st.InSyncHas(s.holder(3)) {
+			both = append(both, h)
+		}
+	}
+	if len(both) == 0 {
+		t.Fatal("no slot is with members 2 and 3")
+	}
+	s.kill(2)
+	s.kill(3)
+	s.run(200 * time.Millisecond)
+	s.step(Refused{s.holder(2)})
+	s.gossip(2, member.Failed)
+	s.until(time.Second, "down", s.down(2))
+	old := s.holder(2)
+	p := s.peer(3) // its run before this one refuses
+	p.Boot[1]++
+	p.table, p.renews, p.store = &ring.Table{}, true, ring.Store{}
+	s.look()
+	s.run(time.Second)
+	for _, h := range both {
+		if st := &s.table.Slots[h]; !st.InSyncHas(old) {
+			t.Fatalf("slot %d gave up what is on a disk: %+v", h, st)
+		}
+	}
+	s.restart(2, ring.Store{2})
+	s.run(time.Second)
+	for _, h := range both {
+		if st := &s.table.Slots[h]; st.Owner != 2 || !st.InSyncHas(s.holder(2)) {
+			t.Fatalf("slot %d is not with who has it on a disk: %+v", h, st)
+		}
+	}
+}

@@ -14,6 +14,10 @@ import (
 //
 // A Draft is for one goroutine and one plan.
 type Draft struct {
+	// Outlived, if set, reports whether one member was heard of after the other
+	// was dead.
+	Outlived func(living, dead member.Number) bool
+
 	base *Table
 	t    Table // own copy of Members and Order; slots' sets are replaced, never written to
 	meta Change
@@ -147,9 +151,13 @@ func (d *Draft) heir(h Slot, except member.Number) (member.Number, bool) {
 	return 0, false
 }
 
+// Settle plans again what a dead member's slots wait for: that one of those that
+// hold them beside it is known to be alive.
+func (d *Draft) Settle() { d.settle() }
+
 // settle puts every slot in order after members went, came back or were
-// replaced: runs that are gone leave the sets as long as one that is there
-// remains, and an owner that is gone is replaced by the heir. A slot all of
+// replaced: runs that are gone leave the sets as long as one that has outlived
+// them remains, and an owner that is gone is replaced by the heir. A slot all of
 // whose copies are gone keeps its set and is stalled; one whose last copy can
 // never come back is reset.
 func (d *Draft) settle() {
@@ -163,22 +171,19 @@ func (d *Draft) settle() {
 			if d.runs(in) {
 				running++
 			}
-			if m := d.member(in.Num); m != nil && m.Boot == in.Boot {
+			if d.mayReturn(in) {
 				possible++
 			}
 		}
 		switch {
 		case running > 0 && running < len(s.InSync):
-			d.setInSync(h, slices.DeleteFunc(slices.Clone(s.InSync), func(in Holder) bool { return !d.runs(in) }))
+			d.keep(h, func(in Holder) bool { return d.runs(in) || d.mayReturn(in) && !d.outlived(h, in) })
 		case running == 0 && possible == 0:
 			d.reset(h)
 		case running == 0 && possible < len(s.InSync):
-			d.setInSync(h, slices.DeleteFunc(slices.Clone(s.InSync), func(in Holder) bool {
-				m := d.member(in.Num)
-				return m == nil || m.Boot != in.Boot
-			}))
+			d.keep(h, d.mayReturn)
 		}
-		if boot, ok := s.InSyncBoot(s.Owner); !ok || (running > 0 && !d.runs(Holder{s.Owner, boot})) {
+		if _, ok := s.InSyncBoot(s.Owner); !ok {
 			if num, ok := d.heir(h, 0); ok {
 				s.Owner = num
 			} else if len(s.InSync) > 0 {
@@ -188,6 +193,29 @@ func (d *Draft) settle() {
 		if slices.ContainsFunc(s.Learners, func(l Holder) bool { return !d.runs(l) }) {
 			d.setLearners(h, slices.DeleteFunc(slices.Clone(s.Learners), func(l Holder) bool { return !d.runs(l) }))
 		}
+	}
+}
+
+// mayReturn reports whether a run is still its member's last one: what it holds
+// is not gone yet.
+func (d *Draft) mayReturn(x Holder) bool {
+	m := d.member(x.Num)
+	return m != nil && m.Boot == x.Boot
+}
+
+// outlived reports whether a run that holds h beside a dead one is known to have
+// lived when that was dead. Those of which nothing is known may have died with it,
+// and lost what it has not.
+func (d *Draft) outlived(h Slot, dead Holder) bool {
+	return d.Outlived == nil || slices.ContainsFunc(d.t.Slots[h].InSync, func(x Holder) bool {
+		return d.runs(x) && d.Outlived(x.Num, dead.Num)
+	})
+}
+
+func (d *Draft) keep(h Slot, which func(Holder) bool) {
+	set := slices.DeleteFunc(slices.Clone(d.t.Slots[h].InSync), func(x Holder) bool { return !which(x) })
+	if len(set) < len(d.t.Slots[h].InSync) {
+		d.setInSync(h, set)
 	}
 }
 

@@ -119,7 +119,7 @@ func (d *Draft) Moves(seen *Observed) {
 			continue
 		}
 		to, from := d.member(want[0]), d.member(s.Owner)
-		if from == nil || to.State != Up || !s.InSyncHas(to.Holder()) {
+		if from == nil || from.State == Down || to.State != Up || !s.InSyncHas(to.Holder()) {
 			continue
 		}
 		out := from.Drain || from.State == Leaving || from.State == Stopping

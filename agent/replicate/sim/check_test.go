@@ -206,6 +206,9 @@ func (c *checker) committed(old, t *ring.Table) {
 		}
 		if b.Lost && !a.Lost {
 			c.lost = true
+			if c.w.disk {
+				c.fail("the copies of slot %d are given up: %v", h, a.InSync)
+			}
 		}
 		if _, ok := b.InSyncBoot(b.Owner); !ok && b.Re > 0 {
 			c.fail("the owner of slot %d is not in sync", h)

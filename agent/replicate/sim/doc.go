@@ -10,6 +10,7 @@
 // be noticed; -mutate=N gives it N seeds for each.
 //
 // It promises that the members' code is the product's own; Raft is one object
-// here that commits in order, can be cut off from and can change hands. It does
-// not try connections, disks or gossip.
+// here that commits in order, can be cut off from and can change hands; a disk is
+// a list of what a core logs, kept by the rules of agent/store. It does not try
+// connections, files or gossip.
 package sim

@@ -8,10 +8,23 @@ import (
 	"github.com/rondel-project/rondel/agent/ring"
 )
 
-// mayLose reports whether the members' memory can be lost at once without
-// losing the last copy of anything that was promised: a living member beside
-// them is in sync for each slot, also after the change that is under way.
-func (w *world) mayLose(hs ...*host) bool {
+// mayLose reports whether the members' processes can end at once, with power
+// their machines, without losing the last copy of anything that was promised: a
+// living member beside them is in sync for each slot, or a disk holds it, also
+// after the change that is under way.
+func (w *world) mayLose(power bool, hs ...*host) bool {
+	if power && w.lazy {
+		return w.kept(hs, hs)
+	}
+	return w.kept(hs, nil)
+}
+
+// mayForget is mayLose for what a member has on its disk.
+func (w *world) mayForget(h *host) bool { return w.kept(nil, []*host{h}) }
+
+// kept reports whether of each slot that these hosts hold, in memory or on disk,
+// something that counts remains without that.
+func (w *world) kept(memory, disks []*host) bool {
 	tables := []*ring.Table{w.raft.table}
 	if p := w.raft.pending; p != nil {
 		if t, err := w.raft.table.Apply(p.change, w.raft.index+1); err == nil {
@@ -20,15 +33,19 @@ func (w *world) mayLose(hs ...*host) bool {
 	}
 	for _, t := range tables {
 		for s := range t.Slots {
-			in, others := false, 0
+			touched, left := false, 0
 			for _, x := range t.Slots[s].InSync {
-				if slices.ContainsFunc(hs, func(h *host) bool { return h.boot == x.Boot }) {
-					in = true
-				} else if w.running(x) {
-					others++
+				h, named := w.holder(t, x)
+				inMemory := h != nil && h.boot == x.Boot
+				onDisk := named && h.plate != nil && h.plate.holds() != (ring.Store{}) && t.Member(x.Num).Store == h.plate.holds()
+				if inMemory && slices.Contains(memory, h) || named && slices.Contains(disks, h) {
+					touched = true
+				}
+				if inMemory && h.awake() && !slices.Contains(memory, h) || onDisk && !slices.Contains(disks, h) {
+					left++
 				}
 			}
-			if in && others == 0 {
+			if touched && left == 0 {
 				return false
 			}
 		}
@@ -36,13 +53,34 @@ func (w *world) mayLose(hs ...*host) bool {
 	return true
 }
 
-func (w *world) running(x ring.Holder) bool {
-	for _, h := range w.hosts {
-		if h.awake() && h.boot == x.Boot {
-			return true
+// holder returns the host of a run, and whether the table names that run now.
+func (w *world) holder(t *ring.Table, x ring.Holder) (h *host, named bool) {
+	for _, o := range w.hosts {
+		if o.boot == x.Boot {
+			h = o
 		}
 	}
-	return false
+	if m := t.Member(x.Num); m != nil && m.Boot == x.Boot {
+		for _, o := range w.hosts {
+			if o.id == m.ID {
+				return o, true
+			}
+		}
+	}
+	return h, false
+}
+
+// idle reports whether no slot counts on the host's last run that the table
+// names, now or after the change that is under way.
+func (w *world) idle(h *host) bool {
+	for s := range w.raft.table.Slots {
+		for _, x := range w.raft.table.Slots[s].InSync {
+			if o, _ := w.holder(w.raft.table, x); o == h {
+				return false
+			}
+		}
+	}
+	return w.raft.pending == nil
 }
 
 // restart runs the agent again: mostly as it was, now and then at another
@@ -55,11 +93,46 @@ func (h *host) restart() {
 	if w.chance(0.1) {
 		w.moves++
 		h.addr = fmt.Sprint("10.0.1.", w.moves)
-	} else if w.chance(0.1) {
-		h.id, h.disk = member.IDFromBytes([16]byte(w.bytes(16))), nil
+	} else if w.chance(0.1) && (h.plate == nil || w.mayForget(h)) {
+		h.id, h.cached = member.IDFromBytes([16]byte(w.bytes(16))), nil
 		w.byID[h.id] = h.idx
+		if h.plate != nil {
+			h.plate.wipe()
+		}
+	}
+	if h.plate != nil {
+		h.plate.found()
 	}
 	h.start()
+}
+
+// found is what may have become of a disk while its member was away: it is
+// damaged, empty, or as it was at an earlier time. An earlier state of the very
+// store that the table counts on cannot be told from it, and is not promised to
+// be noticed.
+func (p *plate) found() {
+	w := p.h.w
+	if p.log == nil || !w.chance(0.2) || !w.mayForget(p.h) {
+		return
+	}
+	switch w.rng.IntN(3) {
+	case 0:
+		p.harmed = 1 + w.rng.IntN(len(p.log.entries)+1)
+		w.count("damaged m%d for %v", p.h.idx, 0)
+	case 1:
+		p.wipe()
+		w.count("emptied m%d for %v", p.h.idx, 0)
+	case 2:
+		if len(p.past) == 0 {
+			return
+		}
+		b := p.past[w.rng.IntN(len(p.past))]
+		if m := w.raft.table.ByID(p.h.id); m != nil && m.Store == b.label && !w.idle(p.h) {
+			return
+		}
+		p.restore(b)
+		w.count("restored m%d for %v", p.h.idx, 0)
+	}
 }
 
 // hermitage takes a member away for so long that the others forget what was
@@ -75,6 +148,11 @@ func (w *world) hermitage() {
 		isolating(w, h, h.away-w.now)
 		return
 	}
+	if w.disk && w.chance(0.5) && w.mayLose(false, h) {
+		h.crash(false) // and comes back with what its disk had then
+		w.count("hermit m%d for %v", h.idx, h.away-w.now)
+		return
+	}
 	h.paused = h.away
 	w.count("hermit m%d for %v", h.idx, h.away-w.now)
 }
@@ -84,6 +162,9 @@ func (w *world) homecoming() {
 	for _, h := range w.hosts {
 		if h.away > w.now {
 			w.run(h.away)
+		}
+		if !h.up {
+			h.restart()
 		}
 	}
 }
@@ -105,8 +186,11 @@ func (h *host) stop(away int64, leave bool) {
 				owns = true
 			}
 		}
-		if (!owns || w.now > limit) && w.mayLose(h) {
-			h.crash()
+		if (!owns || w.now > limit) && w.mayLose(false, h) {
+			if h.plate != nil {
+				h.plate.end()
+			}
+			h.crash(false)
 			w.at(away, -1, h.restart)
 			return
 		}
@@ -127,6 +211,9 @@ func (w *world) heal() {
 				w.net.cut[i][j] = 0
 			}
 			w.net.slow[i][j], w.net.lossy[i][j] = 0, 0
+		}
+		if h.plate != nil {
+			h.plate.full, h.plate.slow = 0, 0
 		}
 		if !h.up {
 			h.restart()

@@ -31,6 +31,9 @@ func (w *world) faults() {
 	if w.operator {
 		quiet = append(quiet, moving, moving, rebalancing, leaving)
 	}
+	if w.disk {
+		quiet = append(quiet, blackout, blackout, filling, filling, slowDisk)
+	}
 	if w.partitions {
 		quiet = append(quiet, cutting, isolating, muting, leaderless, splitting, slowLink, slowMember, lossyNet, coup)
 	}
@@ -71,9 +74,9 @@ func (h *host) number() member.Number {
 }
 
 func crashing(w *world, h *host, d int64) {
-	if h.up && w.mayLose(h) {
+	if power := w.power(); h.up && w.mayLose(power, h) {
 		w.count("crash m%d for %v", h.idx, d)
-		h.crash()
+		h.crash(power)
 		w.at(d, -1, h.restart)
 	}
 }
@@ -81,14 +84,55 @@ func crashing(w *world, h *host, d int64) {
 // crashingTwo takes an owner and one of its successors at the same time.
 func crashingTwo(w *world, h *host, d int64) {
 	o := w.other(h)
-	if !h.up || !o.up || o.away > w.now || !w.mayLose(h, o) {
+	power := w.power()
+	if !h.up || !o.up || o.away > w.now || !w.mayLose(power, h, o) {
 		return
 	}
 	w.count("crashtwo m%d for %v", h.idx, d)
-	h.crash()
-	o.crash()
+	h.crash(power)
+	o.crash(power)
 	w.at(d, -1, h.restart)
 	w.at(w.between(100*ms, d), -1, o.restart)
+}
+
+// power reports whether what ends is the whole machine. Without disks there is
+// no difference.
+func (w *world) power() bool { return w.disk && w.chance(0.4) }
+
+// blackout ends all at once, or most.
+func blackout(w *world, _ *host, d int64) {
+	power := w.power()
+	var list []*host
+	for _, h := range w.hosts {
+		if h.up && h.away <= w.now && !w.chance(0.1) {
+			list = append(list, h)
+		}
+	}
+	if !w.mayLose(power, list...) {
+		return
+	}
+	w.count("blackout m%d for %v", len(list), d)
+	for _, h := range list {
+		h.crash(power)
+		w.at(w.between(50*ms, max(d, 2*sc)), -1, h.restart)
+	}
+}
+
+// filling leaves a disk no room for a while. What it held is gone with that.
+func filling(w *world, h *host, d int64) {
+	if h.up && w.mayForget(h) {
+		if w.chance(0.3) {
+			h.plate.keepBackup()
+		}
+		h.plate.full, h.plate.stuck = w.now+d, w.chance(0.3)
+		w.count("full m%d for %v", h.idx, d)
+	}
+}
+
+// slowDisk makes each write take long.
+func slowDisk(w *world, h *host, d int64) {
+	h.plate.slow = w.now + d
+	w.count("slowdisk m%d for %v", h.idx, d)
 }
 
 func stopping(w *world, h *host, d int64) {

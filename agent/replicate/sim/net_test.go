@@ -82,36 +82,49 @@ func (n *network) carry(from, to int, lane int, f func()) {
 	w.at(at-w.now, to, f)
 }
 
-// message sends what one core has for another through its encoding.
-func (n *network) message(h *host, from ring.Holder, epoch ring.Epoch, s replicate.Send) {
+// letter is a message between two cores, encoded.
+type letter struct {
+	from  ring.Holder
+	epoch ring.Epoch // of the sender's table
+	to    ring.Holder
+	lane  int
+	bytes []byte
+	what  replicate.Message
+}
+
+func (n *network) letter(h *host, epoch ring.Epoch, s replicate.Send) letter {
+	l := letter{from: h.core.Self(), epoch: epoch, to: s.To, bytes: replicate.AppendMessage(nil, s.Msg, h.mono()), what: s.Msg}
+	if s.Bulk {
+		l.lane = 1
+	}
+	return l
+}
+
+// post sends what one core has for another.
+func (n *network) post(h *host, l letter) {
 	w := n.w
-	m := h.core.Table().Member(s.To.Num)
-	if m == nil || m.Boot != s.To.Boot || from.Num == 0 {
+	m := h.core.Table().Member(l.to.Num)
+	if m == nil || m.Boot != l.to.Boot || l.from.Num == 0 {
 		return
 	}
 	to := w.byID[m.ID]
 	if !n.reachable(h, to) || m.Addr != w.hosts[to].addr {
 		return
 	}
-	bytes := replicate.AppendMessage(nil, s.Msg, h.mono())
-	lane := 0
-	if s.Bulk {
-		lane = 1
-	}
-	n.carry(h.idx, to, lane, func() {
+	n.carry(h.idx, to, l.lane, func() {
 		r := w.hosts[to]
-		if !r.up || r.boot != s.To.Boot {
+		if !r.up || r.boot != l.to.Boot {
 			return // the connection was to another process
 		}
-		msg, err := replicate.DecodeMessage(bytes, r.mono())
+		msg, err := replicate.DecodeMessage(l.bytes, r.mono())
 		if err != nil {
-			w.check.fail("m%d cannot read a %T from m%d: %v", to, s.Msg, h.idx, err)
+			w.check.fail("m%d cannot read a %T from m%d: %v", to, l.what, h.idx, err)
 			return
 		}
 		if w.log > 1 {
 			w.logf("m%d -> m%d %s", h.idx, to, text(msg))
 		}
-		r.step(func(t replicate.Time, out *replicate.Out) { r.core.Receive(t, from, epoch, msg, out) })
+		r.step(func(t replicate.Time, out *replicate.Out) { r.core.Receive(t, l.from, l.epoch, msg, out) })
 	})
 }
 
@@ -241,7 +254,7 @@ func (n *network) probe(i int, who leader.Peer, done func(leader.Reach)) {
 		r := w.hosts[to]
 		switch {
 		case !n.linked(i, to) || n.slow[i][to] > w.now || n.slow[to][i] > w.now:
-		case !r.up, who.Addr != "" && who.Addr != r.addr:
+		case !r.up, who.Addr != "" && who.Addr != r.addr, r.awake() && r.boot != who.Boot:
 			w.at(ms, i, func() { done(leader.RefusedThere) })
 			return
 		case r.awake() && r.boot == who.Boot:

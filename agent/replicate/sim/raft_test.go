@@ -184,7 +184,7 @@ func newTerm(h *host, number uint64) *term {
 		Params: w.leaderParams(), Self: h.id, Term: number, Elected: time.Duration(h.mono()), Table: w.raft.table,
 		Cluster: leader.Cluster{
 			Expect: w.first(), ID: [16]byte{1, 2, 3}, Keys: []ring.Key{w.load.key},
-			Settings: ring.Settings{Replicas: w.replicas, Refuse: w.refuse, MinCopies: w.minCopies(), ReapAfter: w.reapAfter, StallTimeout: 15 * time.Second},
+			Settings: ring.Settings{Replicas: w.replicas, Refuse: w.refuse, MinCopies: w.minCopies(), ReapAfter: w.reapAfter, StallTimeout: w.stallTimeout(), Disk: w.disk},
 		},
 	})
 	l.look()
@@ -203,6 +203,14 @@ func (w *world) first() int {
 		return w.members - 1
 	}
 	return w.members
+}
+
+// stallTimeout is ring.stall_timeout; copies on disk are waited for.
+func (w *world) stallTimeout() time.Duration {
+	if w.disk {
+		return 0
+	}
+	return 15 * time.Second
 }
 
 func (w *world) minCopies() uint8 {

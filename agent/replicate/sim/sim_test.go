@@ -20,12 +20,13 @@ var (
 	seeds  = flag.Int("seeds", fewSeeds, "how many seeds TestSim runs")
 	seed   = flag.Uint64("seed", 1, "the first seed")
 	most   = flag.Int("failures", 3, "after how many failing seeds TestSim stops")
-	mode   = flag.String("mode", "", "refuse or serve: only seeds of that kind")
+	mode   = flag.String("mode", "", "refuse, serve, partitions, disk or memory: only seeds of that kind")
 	length = flag.Duration("length", 15*time.Second, "simulated time with load and faults")
 )
 
 // scenarioOf gives each seed its kind of run: half refuse with partitions, a
-// quarter serve without, a quarter serve with.
+// quarter serve without, a quarter serve with; a third of each keeps sessions on
+// disk.
 func scenarioOf(seed uint64) scenario {
 	rng := rand.New(rand.NewPCG(seed, 0xca5e))
 	one := func(in int) bool { return rng.IntN(in) == 0 }
@@ -57,6 +58,8 @@ func scenarioOf(seed uint64) scenario {
 	case 1:
 		s.partitions = true
 	}
+	s.disk = one(3)
+	s.lazy = s.disk && one(4)
 	return s
 }
 
@@ -111,7 +114,7 @@ func TestSim(t *testing.T) {
 					return
 				}
 				s := scenarioOf(n)
-				if *mode == "refuse" && !s.refuse || *mode == "serve" && s.refuse {
+				if !strings.Contains(s.String(), *mode) {
 					continue
 				}
 				w := simulate(s)

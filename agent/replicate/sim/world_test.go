@@ -34,6 +34,8 @@ type scenario struct {
 	operator   bool          // moves slots, rebalances, and members leave for good
 	hermit     bool          // one member is away for longer than deletions are remembered (E2)
 	tight      bool          // queues are short, so that they fill
+	disk       bool          // durability = "disk"
+	lazy       bool          // fsync = "everysec": a loss of power takes what was written last
 	replicas   uint8         // beside the owner
 	syncSlots  int           // Params.SyncSlots
 	downMax    time.Duration // of the leader (E2)
@@ -48,6 +50,14 @@ func (s scenario) String() string {
 	}
 	if s.partitions {
 		mode += "+partitions"
+	}
+	switch {
+	case s.lazy:
+		mode += ", disk with fsync everysec"
+	case s.disk:
+		mode += ", disk"
+	default:
+		mode += ", memory"
 	}
 	return fmt.Sprintf("seed %d (%s, %d members)", s.seed, mode, s.members)
 }
@@ -106,6 +116,9 @@ func newWorld(s scenario) *world {
 		h := &host{
 			w: w, idx: i, id: member.IDFromBytes([16]byte(w.bytes(16))), name: fmt.Sprint("m", i), addr: fmt.Sprint("10.0.0.", i+1),
 			rate: 1 + (2*w.rng.Float64()-1)*0.01, offset: w.between(sc, 1000*sc), wallOff: w.between(-1500, 1500),
+		}
+		if s.disk {
+			h.plate = &plate{h: h}
 		}
 		w.hosts = append(w.hosts, h)
 		w.byID[h.id] = i
@@ -186,7 +199,8 @@ type host struct {
 
 	core     *replicate.Node
 	out      replicate.Out
-	disk     *ring.Table // the last table, kept over restarts
+	cached   *ring.Table // the last table, kept over restarts
+	plate    *plate      // what it keeps of sessions on its disk; nil: nothing
 	leaving  bool        // as ending, but for good
 	away     int64       // a hermit until then
 	granted  int64       // true time at which its last grant ends
@@ -195,6 +209,7 @@ type host struct {
 	lead     *term // while it takes itself for the leader
 	leader   int   // who leads, as it believes; -1: nobody
 	gossip   gossip
+	held     held
 	calls    map[uint64]func(*replicate.Answer)
 	last     uint64
 	tabled   ring.Epoch
@@ -217,11 +232,14 @@ func (h *host) start() {
 	h.calls, h.lead, h.leader, h.tabled, h.diverged = map[uint64]func(*replicate.Answer){}, nil, -1, 0, 0
 	h.gossip.init(h)
 	h.core = replicate.NewNode(replicate.Config{
-		ID: h.id, Boot: h.boot, Params: w.params(), Seed: w.rng.Uint64(),
+		ID: h.id, Boot: h.boot, Params: w.params(), Disk: w.disk, Seed: w.rng.Uint64(),
 		Defaults: replicate.Defaults{TTL: sessionTTL, MaxAge: 12 * time.Hour, MaxSize: 1 << 20},
 	})
-	if h.disk != nil && w.chance(0.7) {
-		h.step(func(t replicate.Time, out *replicate.Out) { h.core.Adopt(t, h.disk, out) })
+	if h.plate != nil {
+		h.plate.load()
+	}
+	if h.cached != nil && w.chance(0.7) {
+		h.step(func(t replicate.Time, out *replicate.Out) { h.core.Adopt(t, h.cached, out) })
 	}
 	boot := h.boot
 	h.every(boot, 25*ms, 40*ms, func() { h.step(h.core.Tick) })
@@ -240,7 +258,8 @@ func (h *host) every(boot member.Boot, least, most int64, f func()) {
 	})
 }
 
-func (h *host) crash() {
+// crash ends the process, with power the whole machine.
+func (h *host) crash(power bool) {
 	h.w.logf("crash m%d boot %v", h.idx, h.boot)
 	h.w.check.ended(h)
 	h.up, h.core, h.lead, h.paused = false, nil, nil, 0
@@ -251,6 +270,9 @@ func (h *host) crash() {
 		h.calls[handle](nil)
 	}
 	h.calls = nil
+	if h.plate != nil {
+		h.plate.cut(power)
+	}
 }
 
 // step lets the core take one step and sends what comes of it.
@@ -262,21 +284,34 @@ func (h *host) step(f func(replicate.Time, *replicate.Out)) {
 	w.note(h.idx, t.Epoch, len(h.out.Sends), len(h.out.Answers), len(h.out.Leader))
 	w.check.stepped(h)
 	if h.out.Table != nil {
-		h.disk = h.out.Table
+		h.cached = h.out.Table
 	}
-	from, epoch := h.core.Self(), t.Epoch
+	if h.plate != nil {
+		h.keep()
+	}
 	for _, s := range h.out.Sends {
-		w.net.message(h, from, epoch, s)
+		if l := w.net.letter(h, t.Epoch, s); h.held.waits(s.After) {
+			h.held.outs = append(h.held.outs, heldOut{after: s.After, letter: l})
+		} else {
+			w.net.post(h, l)
+		}
 	}
 	for _, m := range h.out.Leader {
 		w.net.toLeader(h, m)
 	}
 	for i := range h.out.Answers {
-		a := h.out.Answers[i]
-		if done := h.calls[a.Handle]; done != nil {
-			delete(h.calls, a.Handle)
-			done(&a)
+		if a := h.out.Answers[i]; h.held.waits(a.After) {
+			h.held.outs = append(h.held.outs, heldOut{after: a.After, answer: &a})
+		} else {
+			h.answer(&a)
 		}
+	}
+}
+
+func (h *host) answer(a *replicate.Answer) {
+	if done := h.calls[a.Handle]; done != nil {
+		delete(h.calls, a.Handle)
+		done(a)
 	}
 }
 
@@ -295,7 +330,7 @@ func (h *host) greet() {
 func (w *world) params() replicate.Params {
 	p := replicate.DefaultParams(sessionTTL)
 	p.Repair, p.NewHolder, p.TouchEvery = 5*time.Second, 3*time.Second, 2*time.Second
-	p.SyncSlots = w.syncSlots
+	p.SyncSlots, p.Away = w.syncSlots, w.downMax
 	if w.hermit {
 		p.Tombstone = hermitTomb
 	}

@@ -25,7 +25,7 @@ func (a *Agent) keepOnDisk(cfg config.Runtime, log hclog.Logger) (err error) {
 		return nil
 	}
 	a.store, err = store.Open(store.Options{
-		Dir: a.id.path(sessionsDir), Sync: store.Policy(cfg.Session.Fsync), Slots: ring.Slots, Log: log, Kernel: kernelRun(),
+		Dir: a.id.path(sessionsDir), Member: string(a.id.id), Sync: store.Policy(cfg.Session.Fsync), Slots: ring.Slots, Log: log, Kernel: kernelRun(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the store of sessions: %w", err)

@@ -25,7 +25,7 @@ const segmentSize = 16 << 20
 const maxEntry = 16 << 20
 
 // endFile remembers the last entry that was written. It is not synced with each
-// entry: what it says was certainly there.
+// entry: what it says was certainly there. A log that counts always has one.
 const endFile = "end"
 
 // journal is one log: raft-wal, with a checksum for each entry, and the memory
@@ -54,8 +54,12 @@ func (d *Damage) Error() string {
 
 func (d *Damage) Unwrap() error { return d.Err }
 
-// errShort means that entries are missing at the end of a log.
-var errShort = errors.New("it has been cut short")
+var (
+	// errShort means that entries are missing at the end of a log.
+	errShort = errors.New("it has been cut short")
+	// errNoEnd means that nobody can tell.
+	errNoEnd = errors.New("it does not say where the log ends, so entries may be missing there")
+)
 
 // openJournal opens the log in dir. The libraries below panic on some damaged
 // files; here that is an error like any other.
@@ -127,7 +131,11 @@ func (j *journal) load(f func(records []byte, at time.Time) error) (err error) {
 		j.size += int64(len(l.Data))
 		j.next = at + 1
 	}
-	if end := j.marked(); end > last {
+	end, ok := j.marked()
+	if !ok {
+		return &Damage{j.end.Name(), 0, errNoEnd}
+	}
+	if end > last {
 		return j.damage(last+1, fmt.Errorf("entries %d to %d are missing: %w", last+1, end, errShort))
 	}
 	return nil
@@ -205,14 +213,22 @@ func (j *journal) mark() error {
 	return nil
 }
 
-// marked returns the last entry that was certainly there; 0 where that is not
-// known.
-func (j *journal) marked() uint64 {
+// marked returns the last entry that was certainly there, if that is known.
+func (j *journal) marked() (last uint64, ok bool) {
 	var b [12]byte
 	if n, _ := j.end.ReadAt(b[:], 0); n < len(b) || crc32.Checksum(b[:8], castagnoli) != binary.BigEndian.Uint32(b[8:]) {
-		return 0
+		return 0, false
 	}
-	return binary.BigEndian.Uint64(b[:])
+	return binary.BigEndian.Uint64(b[:]), true
+}
+
+// settle brings the mark itself to the disk, for a log that is about to count:
+// later ones are written over it, and a power loss leaves one of them.
+func (j *journal) settle() error {
+	if err := errors.Join(j.mark(), j.end.Sync()); err != nil {
+		return err
+	}
+	return syncDir(j.dir)
 }
 
 func (j *journal) sync() error {

@@ -14,7 +14,7 @@ import (
 
 const (
 	labelFile   = "store"   // under which id everything is kept
-	currentFile = "current" // which log it is in
+	currentFile = "current" // which log it is in, and whose it is
 	logPrefix   = "log-"
 	damagedName = "damaged"
 )
@@ -26,6 +26,9 @@ type label struct {
 	Kernel string // run of the machine
 	Clean  bool   // closed in order: all is on the disk itself
 }
+
+// ErrOther means that a directory holds another member's sessions.
+var ErrOther = errors.New("these are the sessions of another member")
 
 var errLabel = errors.New("not a store's label")
 
@@ -95,20 +98,32 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// current returns the directory of the log, "" where there is none yet.
-func (s *Store) current() (string, error) {
+// current returns the directory of the log, "" where there is none yet, and the
+// member whose it is.
+func (s *Store) current() (name, owner string, err error) {
 	b, err := os.ReadFile(s.path(currentFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return "", "", nil
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	name := strings.TrimSpace(string(b))
+	name, owner, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
 	if _, err := strconv.ParseUint(strings.TrimPrefix(name, logPrefix), 10, 64); err != nil || !strings.HasPrefix(name, logPrefix) {
-		return "", fmt.Errorf("%s names no log", s.path(currentFile))
+		return "", "", fmt.Errorf("%s names no log", s.path(currentFile))
 	}
-	return name, nil
+	return name, owner, nil
+}
+
+// checkOwner refuses what another member has kept: copied to this machine, it
+// would bring back what was deleted since.
+func (s *Store) checkOwner() error {
+	_, owner, err := s.current()
+	if err != nil || owner == "" || owner == s.o.Member {
+		return nil // Load tells of what cannot be read
+	}
+	return fmt.Errorf("%s: %w, %s; this one is %s. Give the agent the data directory that belongs to them, node-id and all, or move %s away to start without them",
+		s.o.Dir, ErrOther, owner, s.o.Member, s.o.Dir)
 }
 
 // following returns the name of the next log.

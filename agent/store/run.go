@@ -23,7 +23,7 @@ type Report struct {
 func (s *Store) Load(f func(records []byte, elapsed time.Duration) error) (Report, error) {
 	var r Report
 	s.loaded = true
-	name, err := s.current()
+	name, _, err := s.current()
 	if err != nil {
 		r.Damage = &Damage{s.path(currentFile), 0, err}
 		return r, nil
@@ -110,9 +110,11 @@ func (s *Store) Run(ctx context.Context, k Keeper) error {
 			select {
 			case <-ctx.Done():
 				return s.end(k)
+			case <-second.C: // a dump may take long
+				s.everySecond(k)
 			default:
+				s.step(k)
 			}
-			s.step(k)
 			continue
 		}
 		select {
@@ -126,12 +128,22 @@ func (s *Store) Run(ctx context.Context, k Keeper) error {
 				s.rebuild(k)
 			}
 		case <-second.C:
-			if s.wal != nil && s.o.Sync == EverySec {
-				if err := s.wal.sync(); err != nil {
-					s.fail(k, err)
-				}
-			}
+			s.everySecond(k)
 		}
+	}
+}
+
+// everySecond keeps the promise of EverySec.
+func (s *Store) everySecond(k Keeper) {
+	if s.o.Sync != EverySec {
+		return
+	}
+	s.commit(k) // a dump may have left changes waiting
+	if s.wal == nil {
+		return
+	}
+	if err := s.wal.sync(); err != nil {
+		s.fail(k, err)
 	}
 }
 
@@ -222,10 +234,13 @@ func (s *Store) step(k Keeper) {
 // begin makes the new log the one that counts, under an id of its own.
 func (s *Store) begin() error {
 	name := filepath.Base(s.wal.dir)
+	if err := s.wal.settle(); err != nil {
+		return err
+	}
 	if err := s.dropLabel(); err != nil {
 		return err
 	}
-	if err := s.replace(currentFile, []byte(name+"\n")); err != nil {
+	if err := s.replace(currentFile, []byte(name+"\n"+s.o.Member+"\n")); err != nil {
 		return fmt.Errorf("name the log of sessions: %w", err)
 	}
 	s.id = newID()
@@ -249,7 +264,7 @@ func (s *Store) fail(k Keeper, cause error) {
 		}
 		s.wal = nil
 	}
-	if name, err := s.current(); err == nil {
+	if name, _, err := s.current(); err == nil {
 		if err := s.tidy(name); err != nil { // an unfinished log takes the room that is missing
 			s.log.Warn("remove an unfinished log of sessions", "error", err)
 		}

@@ -43,10 +43,11 @@ type Keeper interface {
 
 // Options make a Store.
 type Options struct {
-	Dir   string // its own; made where it is missing
-	Sync  Policy
-	Slots int // how many the keeper has
-	Log   hclog.Logger
+	Dir    string // its own; made where it is missing
+	Member string // whose records it keeps: another's are refused
+	Sync   Policy
+	Slots  int // how many the keeper has
+	Log    hclog.Logger
 
 	// Kernel names the run of the machine, so that a loss of power is noticed.
 	Kernel string
@@ -110,7 +111,8 @@ type dump struct {
 	upto    uint64
 }
 
-// Open opens the store in o.Dir, which must be locked against others.
+// Open opens the store in o.Dir, which must be locked against others. It returns
+// ErrOther where that holds another member's records.
 func Open(o Options) (*Store, error) {
 	if o.CleanAt == 0 {
 		o.CleanAt = cleanAt
@@ -124,10 +126,14 @@ func Open(o Options) (*Store, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of sessions: %w", err)
 	}
-	return &Store{
+	s := &Store{
 		o: o, log: o.Log.Named("store"), wake: make(chan struct{}, 1),
 		state: State{Reason: "starting", Since: time.Now()},
-	}, nil
+	}
+	if err := s.checkOwner(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // State returns how the store fares.

@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -124,7 +126,7 @@ type run struct {
 }
 
 func options(dir string) Options {
-	return Options{Dir: dir, Sync: Always, Slots: slots, Log: hclog.NewNullLogger(), Kernel: "k1", Retry: 20 * time.Millisecond}
+	return Options{Dir: dir, Member: "m1", Sync: Always, Slots: slots, Log: hclog.NewNullLogger(), Kernel: "k1", Retry: 20 * time.Millisecond}
 }
 
 func start(t *testing.T, o Options) *run {
@@ -354,6 +356,151 @@ func TestStore_damageIsFoundAndTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStore_markOfTheEndIsLost: without it a log that was cut short looks whole.
+func TestStore_markOfTheEndIsLost(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+		"damaged": func(path string) error { return os.WriteFile(path, make([]byte, 12), 0o600) },
+	} {
+		for _, entries := range []uint32{0, 10} {
+			t.Run(fmt.Sprint(name, entries), func(t *testing.T) {
+				t.Parallel()
+				o := options(t.TempDir())
+				r := start(t, o)
+				id := r.waitWhole()
+				for i := range entries {
+					r.write(i, i+1)
+				}
+				r.stop()
+				ends, err := filepath.Glob(filepath.Join(o.Dir, "log-*", endFile))
+				if err != nil || len(ends) != 1 {
+					t.Fatalf("the marks: %v, %v", ends, err)
+				}
+				if err := lose(ends[0]); err != nil {
+					t.Fatal(err)
+				}
+				again := start(t, o)
+				if d := again.report.Damage; d == nil || d.File != ends[0] || again.report.ID != (ID{}) {
+					t.Errorf("the mark is lost, and the report is %+v", again.report)
+				}
+				for i := range entries {
+					again.want(i, i+1) // proven by their checksums
+				}
+				if again.waitWhole() == id {
+					t.Error("the old id for what may be less")
+				}
+				again.stop()
+				if last := start(t, o); last.report.Damage != nil {
+					t.Errorf("still damaged: %v", last.report.Damage)
+				}
+			})
+		}
+	}
+}
+
+func TestOpen_anotherMembersSessions(t *testing.T) {
+	t.Parallel()
+	o := options(t.TempDir())
+	r := start(t, o)
+	r.waitWhole()
+	r.stop()
+	before := segments(t, o.Dir)
+	o.Member = "m2"
+	_, err := Open(o)
+	if !errors.Is(err, ErrOther) {
+		t.Fatalf("opened with %v", err)
+	}
+	for _, part := range []string{"m1", "m2", o.Dir, "move"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is missing in: %v", part, err)
+		}
+	}
+	if !slices.Equal(segments(t, o.Dir), before) {
+		t.Error("it was changed")
+	}
+	o.Member = "m1"
+	if again := start(t, o); again.report.ID == (ID{}) {
+		t.Errorf("its own: %+v", again.report)
+	}
+}
+
+// countSyncs is a disk that counts what reaches it.
+type countSyncs struct {
+	types.VFS
+	n atomic.Int32
+}
+
+func (v *countSyncs) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	w, err := v.VFS.Create(dir, name, size)
+	return &countedFile{w, v}, err
+}
+
+type countedFile struct {
+	types.WritableFile
+	v *countSyncs
+}
+
+func (f *countedFile) Sync() error {
+	f.v.n.Add(1)
+	return f.WritableFile.Sync()
+}
+
+// slowKeeper takes its time to log what it holds.
+type slowKeeper struct{ *keeper }
+
+func (k slowKeeper) Dump(slot int) uint64 {
+	n := k.keeper.Dump(slot)
+	time.Sleep(time.Second)
+	return n
+}
+
+func TestStore_everySecondDuringALongDump(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		o := options(dir)
+		disk := &countSyncs{VFS: fs.New()}
+		o.Sync, o.VFS, o.CleanAt = EverySec, disk, 1<<10
+		s, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newKeeper()
+		k.store = s
+		if _, err := s.Load(k.load); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx, slowKeeper{k}) }()
+		time.Sleep((2*slots + 1) * time.Second)
+		if !s.State().Whole {
+			t.Fatalf("not whole: %+v", s.State())
+		}
+		for i := range uint32(100) {
+			k.put(i, i) // enough to have the log written anew
+		}
+		time.Sleep(time.Second)
+		before := disk.n.Load()
+		for i := range uint32(slots / 2) {
+			k.put(i, i+1) // something to sync, whatever the dump does
+			time.Sleep(time.Second)
+		}
+		if k.dumps <= slots || k.dumps >= 2*slots {
+			t.Fatalf("%d slots were dumped: not in the middle of it", k.dumps)
+		}
+		if n := disk.n.Load() - before; n < slots/2-1 {
+			t.Errorf("%d syncs in %d seconds of a dump", n, slots/2)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestStore_brokenLabels(t *testing.T) {

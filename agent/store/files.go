@@ -1,15 +1,18 @@
 package store
 
 import (
+	"errors"
 	"sync"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft-wal/fs"
 	"github.com/hashicorp/raft-wal/types"
 )
 
 // files is the file system as the log sees it: it decides when a sync reaches
 // the disk, and remembers where the last read was, so that damage can be told
-// with its place.
+// with its place, and why a file could not be made, which the library keeps to
+// itself.
 type files struct {
 	types.VFS
 	lazy bool // syncs wait for sync
@@ -18,14 +21,14 @@ type files struct {
 	dirty map[types.WritableFile]bool
 	name  string // of the file that was read last,
 	at    int64  // and where in it
-	ends  map[string]int64
+	fault error  // why the last file could not be made
 }
 
 func newFiles(under types.VFS, lazy bool) *files {
 	if under == nil {
 		under = fs.New()
 	}
-	return &files{VFS: under, lazy: lazy, dirty: map[types.WritableFile]bool{}, ends: map[string]int64{}}
+	return &files{VFS: under, lazy: lazy, dirty: map[types.WritableFile]bool{}}
 }
 
 // sync writes through what lazy syncs have left.
@@ -55,9 +58,35 @@ func (f *files) note(name string, at int64) {
 	f.name, f.at = name, at
 }
 
+// explain returns why a write failed where err only says that the file before is
+// full: the next one is made in the background.
+func (f *files) explain(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if errors.Is(err, types.ErrSealed) && f.fault != nil {
+		return f.fault
+	}
+	return err
+}
+
+// libraryLog leaves out what the next write returns.
+type libraryLog struct{ hclog.Logger }
+
+// Error implements hclog.Logger.
+func (l libraryLog) Error(msg string, args ...any) {
+	if msg == "rotate error" {
+		l.Debug(msg, args...)
+		return
+	}
+	l.Logger.Error(msg, args...)
+}
+
 // Create implements types.VFS.
 func (f *files) Create(dir, name string, size uint64) (types.WritableFile, error) {
 	w, err := f.VFS.Create(dir, name, size)
+	f.mu.Lock()
+	f.fault = err
+	f.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}

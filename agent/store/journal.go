@@ -79,7 +79,7 @@ func openJournal(dir string, o Options, log hclog.Logger) (_ *journal, err error
 	if j.end, err = os.OpenFile(filepath.Join(dir, endFile), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
-	j.wal, err = entrylog.Open(entrylog.Options{Dir: dir, SegmentSize: segmentSize, Files: j.files, Log: log})
+	j.wal, err = entrylog.Open(entrylog.Options{Dir: dir, SegmentSize: segmentSize, Files: j.files, Log: libraryLog{log}})
 	if err != nil {
 		name, at := j.files.read()
 		if errors.Is(err, entrylog.ErrDamaged) && name != "" {
@@ -177,7 +177,7 @@ func (j *journal) write(chunks [][]byte, now time.Time) (err error) {
 		}
 	}
 	if err := j.wal.StoreLogs(logs); err != nil {
-		return fmt.Errorf("write the log of sessions: %w", err)
+		return fmt.Errorf("write the log of sessions: %w", j.files.explain(err))
 	}
 	j.next += uint64(len(logs))
 	j.size += bytes

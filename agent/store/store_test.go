@@ -627,6 +627,46 @@ func TestStore_fullDisk(t *testing.T) {
 	again.want(2000, 1)
 }
 
+// TestStore_noRoomForTheNextFile: a file of the log is made when the one before
+// is full, in the library's background.
+func TestStore_noRoomForTheNextFile(t *testing.T) {
+	t.Parallel()
+	o := options(t.TempDir())
+	disk := &fewFiles{VFS: fs.New()}
+	disk.room.Store(1)
+	o.VFS, o.Retry = disk, time.Hour
+	var told bytes.Buffer
+	o.Log = hclog.New(&hclog.LoggerOptions{Output: &told, Level: hclog.Info, Mutex: &sync.Mutex{}})
+	r := start(t, o)
+	r.waitWhole()
+	big := make([]byte, 1<<20)
+	for i := range uint64(2 * segmentSize / len(big)) {
+		r.store.Append(1<<20+i, big)
+		r.until("written, or aside", func() bool { return r.safe() >= 1<<20+i || !r.store.State().Whole })
+	}
+	r.until("aside", func() bool { return !r.store.State().Whole })
+	r.stop()
+	if reason := r.store.State().Reason; !strings.Contains(reason, syscall.ENOSPC.Error()) {
+		t.Errorf("the reason is %q", reason)
+	}
+	if n := strings.Count(told.String(), "[ERROR]"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, told.String())
+	}
+}
+
+// fewFiles is a disk with room for so many more files.
+type fewFiles struct {
+	types.VFS
+	room atomic.Int32
+}
+
+func (v *fewFiles) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	if v.room.Add(-1) < 0 {
+		return nil, syscall.ENOSPC
+	}
+	return v.VFS.Create(dir, name, size)
+}
+
 func TestStore_idThatCannotBeDropped(t *testing.T) {
 	t.Parallel()
 	o := options(t.TempDir())

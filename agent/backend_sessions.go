@@ -25,12 +25,38 @@ type sessionsBackend struct{ a *Agent }
 func (b sessionsBackend) Do(ctx context.Context, req *session.Request) *session.Response {
 	began := time.Now()
 	r := b.a.engine.Do(ctx, req)
-	if took := time.Since(began); req.Kind.Mutates() {
+	b.measure(req.Kind, r, began)
+	return r
+}
+
+func (b sessionsBackend) measure(kind session.Kind, r *session.Response, began time.Time) {
+	if took := time.Since(began); kind.Mutates() {
 		b.a.metrics.Sessions.Wrote(outcome(r.Status), took)
 	} else {
 		b.a.metrics.Sessions.Read(outcome(r.Status), took)
 	}
-	return r
+}
+
+// Start implements httpapi.Sessions.
+func (b sessionsBackend) Start(req *session.Request, w httpapi.Waiter) {
+	b.a.engine.Start(req, &measured{b, req.Kind, time.Now(), w})
+}
+
+// Flush implements httpapi.Sessions.
+func (b sessionsBackend) Flush() { b.a.engine.Flush() }
+
+// measured counts an operation once it is answered.
+type measured struct {
+	b     sessionsBackend
+	kind  session.Kind
+	began time.Time
+	to    httpapi.Waiter
+}
+
+// Answered implements replicate.Waiter.
+func (m *measured) Answered(r *session.Response) {
+	m.b.measure(m.kind, r, m.began)
+	m.to.Answered(r)
 }
 
 func outcome(s session.Status) telemetry.Outcome {

@@ -9,15 +9,15 @@ import (
 )
 
 // named starts an operation on the attribute that the path names.
-func (r *request) named(kind session.Kind, body ...[]byte) (*session.Request, error) {
-	if err := checkName("attribute name", r.params[1]); err != nil {
+func (a *asked) named(kind session.Kind, body ...[]byte) (*session.Request, error) {
+	if err := checkName("attribute name", a.params[1]); err != nil {
 		return nil, err
 	}
-	op, err := r.operation(kind, body...)
+	op, err := a.operation(kind, body...)
 	if err != nil {
 		return nil, err
 	}
-	op.Name = r.params[1]
+	op.Name = a.params[1]
 	return op, nil
 }
 
@@ -26,7 +26,7 @@ func (s *Server) attributeGet(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	known, err := r.ifNoneMatch()
+	known, err := r.known()
 	if err != nil {
 		return err
 	}

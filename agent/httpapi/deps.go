@@ -34,6 +34,11 @@ type Sessions interface {
 	// holds Record and Left, as that to a Get does; the names of owner and
 	// replicas are always filled in.
 	Do(ctx context.Context, req *session.Request) *session.Response
+	// Start begins one operation as Do does, and hands the answer to w, once:
+	// before it returns, or later, in any goroutine. What it sends to other
+	// agents may wait until Flush.
+	Start(req *session.Request, w Waiter)
+	Flush()
 	// Mint makes an id for a new session in a slot of this agent's choice.
 	// It wraps ErrUnavailable while there is no table.
 	Mint() (session.ID, error)
@@ -43,6 +48,9 @@ type Sessions interface {
 	// List returns the sessions after o.After, sorted by id, at most o.Limit.
 	List(ctx context.Context, o ListOptions) ([]ListEntry, error)
 }
+
+// Waiter takes an answer. It does not block.
+type Waiter interface{ Answered(*session.Response) }
 
 // ListOptions says which sessions to list; empty strings mean any.
 type ListOptions struct {

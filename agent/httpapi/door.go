@@ -19,14 +19,17 @@ const (
 	maxHead  = 64 << 10
 )
 
-// door accepts connections. Each begins on the quick path (quick.go), which
-// knows plain requests about one session, and goes over to net/http, for good,
-// with the first request that is anything else. Both run the same handlers.
+// door accepts connections. Each begins in an event loop (loopserver.go), which
+// carries plain operations on one session. What else there is about sessions is
+// carried on the quick path (quick.go), from which the connection returns, and
+// with the first request that is anything else it goes over to net/http, for
+// good. The last two run the same handlers; the loop answers what these would.
 type door struct {
 	log   hclog.Logger
 	http  *http.Server
 	rest  *handed
 	quick quickOptions
+	loops *loopServer // nil: without
 
 	// A connection says that it is busy and then looks whether the door is
 	// stopping; stop says so and then looks who is busy. So no request that has
@@ -74,7 +77,9 @@ func (d *door) accept(l net.Listener) error {
 		nc, err := l.Accept()
 		if err == nil {
 			pause = 0
-			d.begin(nc)
+			if d.loops == nil || !d.loops.take(nc) {
+				d.begin(nc)
+			}
 			continue
 		}
 		var temporary interface{ Temporary() bool }
@@ -111,9 +116,14 @@ func (d *door) begin(nc net.Conn) {
 		d.mu.Lock()
 		delete(d.open, q)
 		d.mu.Unlock()
-		if over == nil {
+		switch {
+		case over == nil:
 			nc.Close()
-		} else {
+		case q.back:
+			if !d.loops.take(over) {
+				d.begin(over)
+			}
+		default:
 			d.rest.take(over)
 		}
 	}()
@@ -133,6 +143,9 @@ func (d *door) stop(ctx context.Context, listeners []net.Listener, abort func())
 	for _, l := range listeners {
 		l.Close()
 	}
+	if d.loops != nil {
+		d.loops.stop()
+	}
 	ended := make(chan struct{})
 	go func() {
 		d.ends.Wait()
@@ -147,6 +160,9 @@ func (d *door) stop(ctx context.Context, listeners []net.Listener, abort func())
 		err = d.http.Close()
 	}
 	abort()
+	if d.loops != nil {
+		d.loops.abort()
+	}
 	d.mu.Lock()
 	for q := range d.open {
 		q.conn.Close()

@@ -77,10 +77,13 @@ func writeError(w http.ResponseWriter, r *request, e *api.Error) {
 	if e.StatusCode == http.StatusServiceUnavailable {
 		h.Set("Retry-After", retryAfter(e.RetryAfter))
 	}
-	body := append([]byte(`{"Error":`), appendString(nil, e.Message)...)
-	body = append(body, `,"Code":`...)
-	body = append(appendString(body, string(e.Code)), '}')
-	r.writeJSON(w, e.StatusCode, body)
+	r.writeJSON(w, e.StatusCode, errorJSON(e))
+}
+
+func errorJSON(e *api.Error) []byte {
+	b := appendString([]byte(`{"Error":`), e.Message)
+	b = appendString(append(b, `,"Code":`...), string(e.Code))
+	return append(b, '}')
 }
 
 // retryAfter is in whole seconds, and never "at once".

@@ -81,6 +81,10 @@ func (e *engine) Do(_ context.Context, req *session.Request) *session.Response {
 	return resp
 }
 
+func (e *engine) Start(req *session.Request, w Waiter) { w.Answered(e.Do(context.Background(), req)) }
+
+func (e *engine) Flush() {}
+
 func (e *engine) read(rec *session.Record, req *session.Request) *session.Response {
 	if rec == nil || rec.Dead {
 		return session.Fail(session.NotFound, "unknown_session", "no such session")

@@ -21,39 +21,39 @@ const defaultType = "application/octet-stream"
 
 // operation starts a request to the engine with all that headers and query
 // say; body is what an Idempotency-Key is tied to.
-func (r *request) operation(kind session.Kind, body ...[]byte) (*session.Request, error) {
-	op := &session.Request{Kind: kind, ID: session.ID(r.params[0]), Acks: session.AcksDefault}
-	if err := r.readQuery(op); err != nil {
+func (a *asked) operation(kind session.Kind, body ...[]byte) (*session.Request, error) {
+	op := &session.Request{Kind: kind, ID: session.ID(a.params[0]), Acks: session.AcksDefault}
+	if err := a.readQuery(op); err != nil {
 		return nil, err
 	}
 	if kind == session.Get || kind == session.GetAttr {
 		return op, nil
 	}
-	if lines := r.Header["If-Match"]; len(lines) > 0 {
-		tags, ok := parseEntityTags(lines)
+	if len(a.ifMatch) > 0 {
+		tags, ok := parseEntityTags(a.ifMatch)
 		if !ok {
 			return nil, badRequest(`If-Match: want *, or the ETag of an earlier answer with its quotes, or a list of them`)
 		}
 		op.IfMatch, op.IfMatchAny = tags.versions(), tags.any
 	}
-	if len(r.Header["If-None-Match"]) > 0 {
+	if len(a.ifNoneMatch) > 0 {
 		return nil, badRequest("If-None-Match is for reads; a change takes If-Match")
 	}
-	if keys := r.Header["Idempotency-Key"]; len(keys) > 0 {
-		if err := checkKey(keys); err != nil {
+	if len(a.keys) > 0 {
+		if err := checkKey(a.keys); err != nil {
 			return nil, err
 		}
-		op.Op = opID(keys[0], r.Method, r.escaped)
+		op.Op = opID(a.keys[0], a.method, a.escaped)
 		op.Body = bodyHash(body)
 	}
 	return op, nil
 }
 
-func (r *request) readQuery(op *session.Request) error {
-	if len(r.query) == 0 {
+func (a *asked) readQuery(op *session.Request) error {
+	if len(a.query) == 0 {
 		return nil
 	}
-	if acks := r.query["acks"]; len(acks) > 0 {
+	if acks := a.query["acks"]; len(acks) > 0 {
 		switch acks[0] {
 		case "0", "1", "2":
 			op.Acks = int8(acks[0][0] - '0')
@@ -61,14 +61,14 @@ func (r *request) readQuery(op *session.Request) error {
 			return badRequest("?acks=%q: want 0, 1 or 2, or leave it out to wait for all copies in sync", acks[0])
 		}
 	}
-	switch c := r.query.Get("consistency"); c {
+	switch c := a.query.Get("consistency"); c {
 	case "", "default":
 	case "stale":
 		op.Stale = true
 	default:
 		return badRequest("?consistency=%q: want default or stale", c)
 	}
-	touch, err := r.flag("touch")
+	touch, err := a.flag("touch")
 	op.Touch = touch
 	return err
 }

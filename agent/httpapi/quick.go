@@ -33,6 +33,8 @@ type quick struct {
 	o        quickOptions
 	stopping *atomic.Bool // the door's
 	busy     atomic.Bool  // within a request
+	loops    bool         // whether to go back to them
+	back     bool         // what run returned is for them
 	conn     *http1.Conn
 
 	head   http1.Request
@@ -53,7 +55,7 @@ type quickOptions struct {
 }
 
 func newQuick(d *door, nc net.Conn) *quick {
-	q := &quick{o: d.quick, stopping: &d.stopping, conn: http1.NewConn(nc, quickBuffer), fields: make(http.Header)}
+	q := &quick{o: d.quick, stopping: &d.stopping, loops: d.loops != nil, conn: http1.NewConn(nc, quickBuffer), fields: make(http.Header)}
 	q.req = (&http.Request{}).WithContext(q.o.ctx)
 	q.req.RemoteAddr = nc.RemoteAddr().String()
 	q.body.conn = q.conn
@@ -92,6 +94,11 @@ func (q *quick) run() (over net.Conn) {
 		more := q.serve()
 		if q.busy.Store(false); !more || q.stopping.Load() {
 			return nil
+		}
+		if _, ok := unwrapped(q.conn.Conn).(*net.TCPConn); ok && q.loops && q.conn.Buffered() == 0 {
+			q.conn.Resume()
+			q.back = true
+			return unwrapped(q.conn.Conn)
 		}
 	}
 }

@@ -26,8 +26,7 @@ type quickAnswer struct {
 	out    []byte // head and body, as they leave
 	names  []string
 
-	dateAt int64 // second of date
-	date   []byte
+	dates dates
 }
 
 func (a *quickAnswer) begin(bare bool) {
@@ -125,11 +124,7 @@ func (a *quickAnswer) writeHead() {
 			b = append(append(b, v...), "\r\n"...)
 		}
 	}
-	if now := time.Now(); now.Unix() != a.dateAt {
-		a.dateAt = now.Unix()
-		a.date = now.UTC().AppendFormat(a.date[:0], http.TimeFormat)
-	}
-	b = append(append(b, "Date: "...), a.date...)
+	b = a.dates.append(append(b, "Date: "...), time.Now())
 	if a.last {
 		b = append(b, "\r\nConnection: close"...)
 	}

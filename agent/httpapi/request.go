@@ -30,15 +30,35 @@ const smallBody = 64 << 10
 // request is an HTTP request with what the router found in it.
 type request struct {
 	*http.Request
-	params   [maxParams]string
-	escaped  string // path
-	query    url.Values
+	asked
 	queryErr error
 }
 
+// asked is what a request says beside its body: as much of it as operations on
+// sessions go by.
+type asked struct {
+	method  string
+	escaped string // path
+	params  [maxParams]string
+	query   url.Values
+
+	ifMatch, ifNoneMatch, keys []string // the lines of these headers; keys: Idempotency-Key
+}
+
+func newRequest(r *http.Request) *request {
+	q := &request{Request: r, asked: asked{
+		method: r.Method, escaped: r.URL.EscapedPath(),
+		ifMatch: r.Header["If-Match"], ifNoneMatch: r.Header["If-None-Match"], keys: r.Header["Idempotency-Key"],
+	}}
+	if r.URL.RawQuery != "" {
+		q.query, q.queryErr = url.ParseQuery(r.URL.RawQuery)
+	}
+	return q
+}
+
 // flag reports whether a query parameter is given and not said to be false.
-func (r *request) flag(name string) (bool, error) {
-	values, ok := r.query[name]
+func (a *asked) flag(name string) (bool, error) {
+	values, ok := a.query[name]
 	if !ok {
 		return false, nil
 	}

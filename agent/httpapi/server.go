@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -85,6 +85,7 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	d := newDoor(requests, s.log, s, s.maxBody())
+	d.loops = newLoopServer(requests, s, d)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
 		group.Go(func() error { return d.accept(l) })
@@ -97,16 +98,13 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 		defer done()
 		return d.stop(bounded, listeners, cancel)
 	})
-	return group.Wait()
+	return errors.Join(group.Wait(), d.loops.run.Wait())
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	req := &request{Request: r, escaped: r.URL.EscapedPath()}
-	if r.URL.RawQuery != "" {
-		req.query, req.queryErr = url.ParseQuery(r.URL.RawQuery)
-	}
+	req := newRequest(r)
 	out := &statusWriter{ResponseWriter: w}
 	pattern, err := s.serve(out, req)
 	if err != nil {

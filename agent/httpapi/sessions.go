@@ -23,13 +23,23 @@ func (s *Server) do(r *request, op *session.Request) (*session.Response, error) 
 		return nil, failure(http.StatusNotFound, api.CodeUnknownSession, "no such session; POST /v1/sessions makes one")
 	}
 	resp := s.o.Sessions.Do(r.Context(), op)
-	if resp == nil || resp.Status != session.OK {
-		if resp == nil {
-			resp = &session.Response{}
-		}
-		return nil, engineError(resp)
+	if err := refusal(op, resp); err != nil {
+		return nil, err
 	}
 	return resp, nil
+}
+
+// refusal returns the error of an operation that was not done, or nil.
+func refusal(op *session.Request, resp *session.Response) error {
+	switch {
+	case resp == nil:
+		return engineError(&session.Response{})
+	case resp.Status != session.OK:
+		return engineError(resp)
+	case op.Kind == session.Get && resp.Record == nil:
+		return failure(http.StatusInternalServerError, api.CodeInternal, "the session engine answered without the session")
+	}
+	return nil
 }
 
 // mutate runs an operation and answers what all changes answer.
@@ -48,16 +58,13 @@ func (s *Server) sessionGet(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	known, err := r.ifNoneMatch()
+	known, err := r.known()
 	if err != nil {
 		return err
 	}
 	resp, err := s.do(r, op)
 	if err != nil {
 		return err
-	}
-	if resp.Record == nil {
-		return failure(http.StatusInternalServerError, api.CodeInternal, "the session engine answered without the session")
 	}
 	v := viewOf(resp, time.Now())
 	w.Header().Set("ETag", etag(v.version))
@@ -75,12 +82,12 @@ func (s *Server) sessionGet(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-func (r *request) ifNoneMatch() (entityTags, error) {
-	lines := r.Header["If-None-Match"]
-	if len(lines) == 0 {
+// known returns the versions that the client has already.
+func (a *asked) known() (entityTags, error) {
+	if len(a.ifNoneMatch) == 0 {
 		return entityTags{}, nil
 	}
-	tags, ok := parseEntityTags(lines)
+	tags, ok := parseEntityTags(a.ifNoneMatch)
 	if !ok {
 		return tags, badRequest(`If-None-Match: want *, or the ETag of an earlier answer with its quotes, or a list of them`)
 	}
@@ -100,13 +107,23 @@ func (s *Server) sessionWrite(w http.ResponseWriter, r *request, kind session.Ki
 	if err != nil {
 		return err
 	}
-	op, err := r.operation(kind, text)
+	op, err := r.writing(kind, text)
 	if err != nil {
 		return err
 	}
+	return s.mutate(w, r, op)
+}
+
+// writing starts a Put or Patch of what a body says. Nothing of the body is
+// kept.
+func (a *asked) writing(kind session.Kind, text []byte) (*session.Request, error) {
+	op, err := a.operation(kind, text)
+	if err != nil {
+		return nil, err
+	}
 	const missing = `want {"Attributes": {"NAME": VALUE, …}}`
 	if text == nil {
-		return badRequest(missing)
+		return nil, badRequest(missing)
 	}
 	var attributes []byte
 	err = readObject(text, "session", field{"Attributes", func(b []byte) error {
@@ -115,12 +132,12 @@ func (s *Server) sessionWrite(w http.ResponseWriter, r *request, kind session.Ki
 		return err
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if attributes == nil {
-		return badRequest(missing)
+		return nil, badRequest(missing)
 	}
-	return s.mutate(w, r, op)
+	return op, nil
 }
 
 func (s *Server) sessionDelete(w http.ResponseWriter, r *request) error {

@@ -55,7 +55,9 @@ type Engine struct {
 	out       Out
 	buf       []byte
 	last      uint64
-	waiting   map[uint64]chan *session.Response
+	waiting   map[uint64]Waiter
+	done      []completion // answered, not yet handed over
+	spare     []completion // empty, for done
 	view      atomic.Pointer[View]
 	tables    []*ring.Table // adopted, not yet told of
 	telling   sync.Mutex    // held while telling, so that tables are told of in order
@@ -71,9 +73,9 @@ type Engine struct {
 func NewEngine(o Options, log hclog.Logger) *Engine {
 	e := &Engine{
 		log: log.Named("sessions"), link: o.Link, clock: o.Clock, onTab: o.OnTable,
-		disk: o.Disk, held: held{gate: o.Disk != nil}, node: NewNode(o.Config), waiting: map[uint64]chan *session.Response{},
+		disk: o.Disk, held: held{gate: o.Disk != nil}, node: NewNode(o.Config), waiting: map[uint64]Waiter{},
 	}
-	e.answers.New = func() any { return make(chan *session.Response, 1) }
+	e.answers.New = func() any { return make(mailbox, 1) }
 	e.touches.every = min(o.Defaults.TTL/20, 10*time.Second)
 	e.view.Store(newView(nil, e.node, time.Now()))
 	return e
@@ -107,7 +109,7 @@ func (e *Engine) stepBuffered(f func(now Time, out *Out), flush bool) {
 		e.link.Flush()
 	}
 	tell := len(e.tables) > 0
-	e.mu.Unlock()
+	e.handOver()
 	if tell {
 		e.tell()
 	}
@@ -159,11 +161,17 @@ func (e *Engine) deliver(now Time) {
 }
 
 func (e *Engine) answer(a Answer) {
-	if ch := e.waiting[a.Handle]; ch != nil {
-		delete(e.waiting, a.Handle)
-		e.name(a.Resp)
-		ch <- a.Resp
+	w := e.waiting[a.Handle]
+	if w == nil {
+		return
 	}
+	delete(e.waiting, a.Handle)
+	e.name(a.Resp)
+	if m, ok := w.(mailbox); ok {
+		m <- a.Resp
+		return
+	}
+	e.done = append(e.done, completion{w, a.Resp})
 }
 
 // tell tells of new tables outside the engine's lock, so that who is told may
@@ -203,7 +211,7 @@ func (e *Engine) name(r *session.Response) {
 // Do runs one request, wherever the session's owner is, within
 // Params.OpBudget or until ctx ends; a write may then have happened.
 func (e *Engine) Do(ctx context.Context, req *session.Request) *session.Response {
-	ch := e.answers.Get().(chan *session.Response)
+	ch := e.answers.Get().(mailbox)
 	var handle uint64
 	e.stepBuffered(func(now Time, out *Out) {
 		e.last++

@@ -76,13 +76,12 @@ func (e *Engine) release() {
 // fsync policy promises.
 func (e *Engine) Synced(upto uint64) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if upto <= e.held.synced {
-		return
+	if upto > e.held.synced {
+		e.held.synced = upto
+		e.release()
+		e.link.Flush()
 	}
-	e.held.synced = upto
-	e.release()
-	e.link.Flush()
+	e.handOver()
 }
 
 // SetStore tells the engine the id of the disk that holds everything that this

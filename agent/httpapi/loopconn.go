@@ -1,0 +1,332 @@
+package httpapi
+
+import (
+	"errors"
+	"net"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondel-project/rondel/agent/http1"
+	"github.com/rondel-project/rondel/agent/internal/netloop"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// Sizes of a connection's receive buffer. A request that does not fit is left
+// to a goroutine.
+const (
+	loopBuffer    = 2 << 10
+	maxLoopBuffer = 64 << 10
+)
+
+// loopTurn is how many requests of one connection are started in a row. One
+// that has more, sent ahead of the answers, would hold up the others, and gets
+// a goroutine.
+const loopTurn = 64
+
+// A connection's state says who may touch it: whoever made it busy, until he
+// lays it to rest.
+const (
+	connIdle  = iota
+	connBusy  // a goroutine is at it, or an operation is under way
+	connAgain // busy, and more has arrived
+)
+
+// A request's phase decides who goes on with the connection: Start's caller,
+// if the answer has left when Start returns, and else whoever brings it.
+const (
+	phaseNone      = iota
+	phaseStarting  // Start has not returned
+	phaseWaiting   // Start has returned, and the answer is to come
+	phaseAnswering // the answer came before Start returned, and is being written
+	phaseAnswered  // it has been written, and Start's caller goes on
+	phaseTaken     // whoever brings the answer goes on
+	phaseDropped   // nobody waits for the answer any more
+)
+
+// loopConn is a connection in an event loop. It takes one request at a time,
+// starts its operation, and goes on when that is answered, in whatever
+// goroutine the answer comes.
+type loopConn struct {
+	l  *loop
+	fd int
+	at int32 // its place in the loop
+
+	state atomic.Int32
+	phase atomic.Int32
+	hup   atomic.Bool  // the other side has ended its half
+	used  atomic.Int64 // when something was last received, Unix nanoseconds
+	dry   bool         // a read came back with less than it could have
+
+	buf  []byte
+	r, w int // buf[r:w] is unconsumed
+
+	head http1.Request
+	ask  loopAsk
+	out  []byte
+	last bool // the connection ends behind the answer
+}
+
+// Ready implements netloop.Handler.
+func (c *loopConn) Ready(hup bool) {
+	if hup {
+		c.hup.Store(true)
+	}
+	for {
+		switch c.state.Load() {
+		case connIdle:
+			if c.state.CompareAndSwap(connIdle, connBusy) {
+				c.dry = false
+				c.proceed()
+				return
+			}
+		case connBusy:
+			if c.state.CompareAndSwap(connBusy, connAgain) {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+// proceed reads and starts requests until one has to wait for its answer or
+// nothing is left to do. The connection is the caller's.
+func (c *loopConn) proceed() {
+	for requests := 0; ; {
+		if c.w > c.r {
+			if requests++; requests > loopTurn {
+				c.leave()
+				return
+			}
+			switch c.step() {
+			case stepNext:
+				continue
+			case stepWait:
+				return
+			case stepMore:
+			case stepLeave:
+				c.leave()
+				return
+			case stepEnd:
+				c.end()
+				return
+			}
+		}
+		if c.dry && !c.hup.Load() {
+			if c.l.ls.door.stopping.Load() {
+				c.end()
+				return
+			}
+			if c.rest() {
+				return
+			}
+		}
+		if !c.fill() {
+			return
+		}
+	}
+}
+
+// rest gives the connection up until more arrives. It reports false where more
+// has arrived already.
+func (c *loopConn) rest() bool {
+	if c.r == c.w && cap(c.buf) > loopBuffer {
+		c.buf = nil
+	}
+	if c.state.CompareAndSwap(connBusy, connIdle) {
+		// The door may have begun to stop and passed by meanwhile.
+		if c.l.ls.door.stopping.Load() && c.state.CompareAndSwap(connIdle, connBusy) {
+			c.end()
+		}
+		return true
+	}
+	c.state.Store(connBusy)
+	c.dry = false
+	return false
+}
+
+// fill reads once. It reports false where the connection has ended.
+func (c *loopConn) fill() bool {
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+	if c.w == len(c.buf) {
+		c.room()
+	}
+	space := c.buf[c.w:]
+	n, err := netloop.Read(c.fd, space)
+	if err != nil && !errors.Is(err, netloop.Again) {
+		if c.w > c.r {
+			c.leave() // within a request: what is said to that is not for here
+		} else {
+			c.end()
+		}
+		return false
+	}
+	if n > 0 {
+		c.w += n
+		c.used.Store(time.Now().UnixNano())
+	}
+	c.dry = n < len(space)
+	return true
+}
+
+// room makes space behind the unconsumed bytes.
+func (c *loopConn) room() {
+	switch {
+	case c.r > 0:
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+	case len(c.buf) == 0:
+		c.buf = make([]byte, loopBuffer)
+	default:
+		c.buf = append(c.buf, make([]byte, len(c.buf))...)
+	}
+}
+
+// What one step came to.
+type step uint8
+
+const (
+	stepNext  step = iota // answered: there may be another request
+	stepWait              // the answer is to come, and whoever brings it goes on
+	stepMore              // the request has not wholly arrived
+	stepLeave             // it is not one for a loop
+	stepEnd               // the connection is no good any more
+)
+
+// step takes the first request of those received.
+func (c *loopConn) step() (did step) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.l.ls.s.log.Error("panic in a request", "panic", p, "stack", string(debug.Stack()))
+			did = stepEnd
+		}
+	}()
+	op, did := c.next()
+	if op == nil {
+		return did
+	}
+	c.phase.Store(phaseStarting)
+	c.l.ls.s.o.Sessions.Start(op, c)
+	if c.phase.CompareAndSwap(phaseStarting, phaseWaiting) || c.phase.CompareAndSwap(phaseAnswering, phaseTaken) {
+		return stepWait
+	}
+	return c.after()
+}
+
+// Answered implements Waiter.
+func (c *loopConn) Answered(resp *session.Response) {
+	if !c.phase.CompareAndSwap(phaseWaiting, phaseTaken) && !c.phase.CompareAndSwap(phaseStarting, phaseAnswering) &&
+		!c.phase.CompareAndSwap(phaseWaiting, phaseTaken) { // Start has returned meanwhile
+		return
+	}
+	c.answer(resp)
+	if c.phase.CompareAndSwap(phaseAnswering, phaseAnswered) {
+		return
+	}
+	switch c.after() {
+	case stepLeave:
+		c.leave()
+	case stepEnd:
+		c.end()
+	default:
+		c.proceed()
+		c.l.ls.s.o.Sessions.Flush() // the loop's own round may be far
+	}
+}
+
+// drop ends the connection if it is idle, or waits for an answer that may never
+// come.
+func (c *loopConn) drop() {
+	if c.phase.CompareAndSwap(phaseWaiting, phaseDropped) || c.state.CompareAndSwap(connIdle, connBusy) {
+		c.end()
+	}
+}
+
+// after says how a connection goes on behind an answer, which is in out as far
+// as it could not be sent.
+func (c *loopConn) after() step {
+	switch {
+	case c.last:
+		return stepEnd
+	case len(c.out) > 0:
+		return stepLeave
+	}
+	return stepNext
+}
+
+// send writes the answer. What would have to wait stays in out, and leaves from
+// a goroutine.
+func (c *loopConn) send() {
+	n, err := netloop.Write(c.fd, c.out)
+	switch {
+	case err == nil:
+		c.out = c.out[:0]
+		if cap(c.out) > maxLoopBuffer {
+			c.out = nil
+		}
+	case errors.Is(err, netloop.Again):
+		c.out = c.out[n:]
+	default:
+		c.last = true
+	}
+}
+
+// leave gives the connection to a goroutine, with what was received and is
+// unconsumed, and what has yet to be sent.
+func (c *loopConn) leave() {
+	c.forget()
+	d := c.l.ls.door
+	nc, err := netloop.Give(c.fd)
+	if err != nil {
+		c.l.ls.s.log.Debug("a connection could not leave its event loop", "error", err)
+		d.ends.Done()
+		return
+	}
+	unsent := c.out
+	nc = &replayed{nc, append([]byte(nil), c.buf[c.r:c.w]...)}
+	if len(unsent) == 0 {
+		d.begin(nc)
+		d.ends.Done()
+		return
+	}
+	go func() {
+		defer d.ends.Done()
+		if nc.SetWriteDeadline(time.Now().Add(answerTime)) != nil {
+			nc.Close()
+			return
+		}
+		if _, err := nc.Write(unsent); err != nil {
+			nc.Close() // the client has gone, or does not read
+			return
+		}
+		nc.SetWriteDeadline(time.Time{}) // fails on a closed connection, as what follows will
+		d.begin(nc)
+	}()
+}
+
+// end closes the connection.
+func (c *loopConn) end() {
+	c.forget()
+	netloop.Close(c.fd)
+	c.l.ls.door.ends.Done()
+}
+
+// forget takes the connection out of the loop.
+func (c *loopConn) forget() {
+	c.l.net.Remove(c.at)
+	c.l.mu.Lock()
+	delete(c.l.conns, c)
+	c.l.mu.Unlock()
+}
+
+// unwrapped returns the connection below, once all that was read ahead has been
+// consumed.
+func unwrapped(nc net.Conn) net.Conn {
+	if r, ok := nc.(*replayed); ok && len(r.first) == 0 {
+		return r.Conn
+	}
+	return nc
+}

@@ -1,0 +1,51 @@
+package netloop
+
+import (
+	"io"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Read reads what has arrived. It returns Again where nothing has, and io.EOF
+// after the other side's end. p must not be empty.
+func Read(fd int, p []byte) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		switch {
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return 0, Again
+		case errno != 0:
+			return 0, os.NewSyscallError("read", errno)
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return int(n), nil
+		}
+	}
+}
+
+// Write writes as much as goes without waiting, and returns Again if that is
+// not all.
+func Write(fd int, p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		rest := p[done:]
+		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(rest))), uintptr(len(rest)))
+		switch {
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return done, Again
+		case errno != 0:
+			return done, os.NewSyscallError("write", errno)
+		default:
+			done += int(n)
+		}
+	}
+	return done, nil
+}
+
+// Close closes a descriptor.
+func Close(fd int) { unix.Close(fd) }

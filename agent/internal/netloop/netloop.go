@@ -1,0 +1,46 @@
+package netloop
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// ErrUnsupported is what New returns on systems without epoll.
+var ErrUnsupported = errors.New("no event loop on this system")
+
+// ErrClosed is what Add returns once the loop has ended.
+var ErrClosed = errors.New("the event loop has ended")
+
+// Again is what Read and Write return when they would have to wait.
+var Again = errors.New("the connection is not ready")
+
+// Handler is what the loop calls. It must not block.
+type Handler interface {
+	// Ready says that something arrived since the last Read, or, with hup, that
+	// the other side has ended its half or the connection has failed. It is not
+	// called again before more arrives, so the handler must read until Read
+	// returns less than it could have. After Remove it may be called once more.
+	Ready(hup bool)
+}
+
+// Options make a Loop.
+type Options struct {
+	// Round, if set, is called in the loop's goroutine after each bunch of
+	// connections that were ready.
+	Round func()
+	// Sweep, if set, is called in the loop's goroutine about once a second.
+	Sweep func(now time.Time)
+}
+
+// sweepEvery is how often Sweep is called.
+const sweepEvery = time.Second
+
+// Give makes a descriptor a connection of the net package again, which owns it
+// from then on. It closes the descriptor in any case.
+func Give(fd int) (net.Conn, error) {
+	f := os.NewFile(uintptr(fd), "tcp")
+	defer f.Close()
+	return net.FileConn(f)
+}

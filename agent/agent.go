@@ -287,14 +287,13 @@ func (a *Agent) buildSessions(env Env, cfg config.Runtime, log hclog.Logger) {
 	})
 	a.control.leader = a.leader
 
-	a.transport.Handle(kindReplication, func(from wire.Hello, payload []byte) {
+	a.transport.Handle(kindReplication, func(from wire.Hello, payloads [][]byte) {
 		a.engine.PeerClock(from.ID, from.Boot, from.Wall, from.Offset)
-		if err := a.engine.Receive(from.ID, from.Boot, payload); err != nil {
+		if err := a.engine.Receive(from.ID, from.Boot, payloads); err != nil {
 			a.log.Warn("message refused", "member", from.Name, "error", err)
 		}
 	})
 	a.transport.Handle(kindControl, a.control.receive)
-	a.transport.OnBatchEnd(func(wire.Hello, wire.Lane) { a.engine.Flush() })
 	a.transport.OnUnreachable(a.onUnreachable)
 	a.calls.handle(a.raft, a.bootstrap, a.engine)
 	handleWishes(a.transport, a.leader)

@@ -61,6 +61,7 @@ func BenchmarkPeersAgent(b *testing.B) {
 	s := &site{}
 	s.addAgent(b, 3, func(cfg *config.Runtime) {
 		cfg.Node.Name = os.Getenv(agentEnv)
+		cfg.Node.Witness = first.Do == "client"
 		if first.Path != "" {
 			cfg.Join.Retry = []string{first.Path}
 		}
@@ -107,11 +108,12 @@ func (p *agentProcess) do(o *order) (t told, err error) {
 		t.IDs = p.sets[o.Set]
 	case "put":
 		var workers []func() error
+		attrs := values(1)
 		for i := range o.Clients {
 			at := i * len(o.IDs) / o.Clients
 			workers = append(workers, func() error {
 				at = (at + 7) % len(o.IDs)
-				r := p.a.engine.Do(context.Background(), &session.Request{Kind: session.Put, ID: o.IDs[at], Attrs: values(1), Acks: session.AcksDefault})
+				r := p.a.engine.Do(context.Background(), &session.Request{Kind: session.Put, ID: o.IDs[at], Attrs: attrs, Acks: session.AcksDefault})
 				if r.Status != session.OK {
 					return errors.New(r.Error)
 				}
@@ -119,6 +121,17 @@ func (p *agentProcess) do(o *order) (t told, err error) {
 			})
 		}
 		t.Lats, err = drive(o.Time, workers)
+	case "warm":
+		// Memory is fetched from the system as the heap grows to its size; only
+		// after that does a write cost what it costs from then on.
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		for last, end := m.NumGC+3, time.Now().Add(time.Minute); m.NumGC < last && time.Now().Before(end); runtime.ReadMemStats(&m) {
+			if t, err = p.do(&order{Do: "put", IDs: o.IDs, Clients: 8, Time: 100 * time.Millisecond}); err != nil {
+				return t, err
+			}
+		}
+		t = told{}
 	case "touch":
 		for range o.Count {
 			for _, id := range o.IDs {
@@ -160,10 +173,13 @@ func values(kib int) []session.Attr {
 	return attrs
 }
 
-// rondelPeers are agents in processes of their own.
+// rondelPeers are agents in processes of their own. client is one more, a
+// witness: it holds no session, and forwards what its clients want as any agent
+// does.
 type rondelPeers struct {
-	procs []*peerProcess
-	lines map[string][]*line
+	procs  []*peerProcess
+	client *peerProcess
+	lines  map[string][]*line
 }
 
 type peerProcess struct {
@@ -175,44 +191,54 @@ type peerProcess struct {
 	ids  map[string][]session.ID
 }
 
-func startAgents(b *testing.B, n int) *rondelPeers {
+// startAgents starts n agents from a test program, this one or that of another
+// commit.
+func startAgents(b *testing.B, program string, n int) *rondelPeers {
 	s := &rondelPeers{lines: map[string][]*line{}}
-	gossip := ""
+	var first told
 	for i := range n {
-		answers, theirs, err := os.Pipe()
-		if err != nil {
-			b.Fatal(err)
-		}
-		cmd := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkPeersAgent$", "-test.benchtime=1x", "-test.timeout=1h")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=m%d", agentEnv, i+1))
-		cmd.ExtraFiles = []*os.File{theirs}
-		var words bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &words, &words
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		theirs.Close()
-		p := &peerProcess{cmd: cmd, in: json.NewEncoder(stdin), out: json.NewDecoder(bufio.NewReader(answers)), ids: map[string][]session.ID{}}
-		b.Cleanup(func() {
-			stdin.Close()
-			cmd.Process.Kill()
-			cmd.Wait()
-			answers.Close()
-			if b.Failed() {
-				b.Logf("agent %d: %s", i+1, words.String())
-			}
-		})
-		s.procs = append(s.procs, p)
-		t := p.ask(b, order{Path: gossip})
-		if p.http = t.HTTP; i == 0 {
-			gossip = t.Gossip
+		p, t := startAgent(b, program, fmt.Sprint("m", i+1), order{Path: first.Gossip})
+		if s.procs = append(s.procs, p); i == 0 {
+			first = t
 		}
 	}
+	s.await(b)
+	s.client, _ = startAgent(b, program, "client", order{Do: "client", Path: first.Gossip})
+	awaitBench(b, func() error { _, err := s.client.try(order{Do: "ready"}); return err })
 	return s
+}
+
+func startAgent(b *testing.B, program, name string, first order) (*peerProcess, told) {
+	answers, theirs, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(program, "-test.run=^$", "-test.bench=^BenchmarkPeersAgent$", "-test.benchtime=1x", "-test.timeout=1h")
+	cmd.Env = append(os.Environ(), agentEnv+"="+name)
+	cmd.ExtraFiles = []*os.File{theirs}
+	var words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &words, &words
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	theirs.Close()
+	p := &peerProcess{cmd: cmd, in: json.NewEncoder(stdin), out: json.NewDecoder(bufio.NewReader(answers)), ids: map[string][]session.ID{}}
+	b.Cleanup(func() {
+		stdin.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+		answers.Close()
+		if b.Failed() {
+			b.Logf("agent %s: %s", name, words.String())
+		}
+	})
+	t := p.ask(b, first)
+	p.http = t.HTTP
+	return p, t
 }
 
 func (p *peerProcess) ask(b *testing.B, o order) told {
@@ -253,22 +279,30 @@ func (s *rondelPeers) pids() (out []int) {
 	return out
 }
 
-// own has the agents write by themselves, their own sessions or those of the
-// next agent.
-func (s *rondelPeers) own(do, set string, next bool) func(*testing.B, time.Duration) []time.Duration {
+// own has the client's agent write sessions of the first owners by forwarding.
+func (s *rondelPeers) own(set string, owners int) func(*testing.B, time.Duration) []time.Duration {
+	return func(b *testing.B, d time.Duration) []time.Duration {
+		var ids []session.ID
+		for i := range s.procs[0].ids[set] {
+			for _, p := range s.procs[:owners] {
+				ids = append(ids, p.ids[set][i])
+			}
+		}
+		return s.client.ask(b, order{Do: "put", IDs: ids, Clients: clients, Time: d}).Lats
+	}
+}
+
+// inside has the agents write their own sessions, with the clients inside.
+func (s *rondelPeers) inside(set string) func(*testing.B, time.Duration) []time.Duration {
 	return func(b *testing.B, d time.Duration) (all []time.Duration) {
 		answers := make(chan told, len(s.procs))
 		for i, p := range s.procs {
-			from := i
-			if next {
-				from = (i + 1) % len(s.procs)
-			}
 			n := clients / len(s.procs)
 			if i < clients%len(s.procs) {
 				n++
 			}
 			go func() {
-				t, err := p.try(order{Do: do, IDs: s.procs[from].ids[set], Clients: n, Time: d})
+				t, err := p.try(order{Do: "put", IDs: p.ids[set], Clients: n, Time: d})
 				if err != nil {
 					t.Error = err.Error()
 				}

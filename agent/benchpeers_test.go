@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,45 +13,42 @@ import (
 
 // BenchmarkPeers measures three agents against Redis with two replicas, all of
 // them processes of their own on this machine, interleaved round by round. It is
-// `make bench-sessions`; the knobs are ROUNDS and SECS in the environment.
+// `make bench-sessions`; the knobs are ROUNDS and SECS in the environment, ONLY, a
+// pattern for the names of cases, PROFILE, a directory for CPU profiles, and
+// AGAINST, the test program of another commit, whose agents are measured beside.
 //
-// What counts is the processor time of the server processes alone. The clients
-// are as light for one side as for the other: 64 connections with one operation
-// in flight each, over raw sockets, in this process. Only the cases "own …" have
-// their clients inside of the agents, since nobody else speaks the agents' own
-// protocol; there the clients' cost counts as the agents'.
+// What counts is the processor time of the server processes alone, and there
+// are 64 clients with one operation in flight each on either side. For Redis and
+// HTTP they are connections from this process. Nobody but agents speaks the
+// agents' own protocol: there they are in a fourth agent, a witness that holds
+// no sessions and forwards each write to its owner. That agent is not counted.
+// Only "clients inside" has them in the owners, and counted with those.
 func BenchmarkPeers(b *testing.B) {
 	if os.Getenv("ROUNDS") == "" {
 		b.Skip("make bench-sessions sets ROUNDS and SECS")
 	}
 	rounds, seconds := knob(b, "ROUNDS"), knob(b, "SECS")
 	redis := startRedis(b)
-	rondel := startAgents(b, 3)
-	rondel.await(b)
-	for _, p := range rondel.procs {
-		p.create(b, "home", 512, "home", 1)
-		p.create(b, "large", 64, "large", 100)
-		p.create(b, "small", 64, "small", 1)
-	}
+	rondel := startAgents(b, os.Args[0], 3)
 	cases := []peerCase{
-		{"Redis SET + WAIT 2", "", redis.pids, redis.set},
-		{"own transport, at the owner", "Redis SET + WAIT 2", rondel.pids, rondel.own("put", "home", false)},
-		{"own transport, by another agent", "Redis SET + WAIT 2", rondel.pids, rondel.own("put", "home", true)},
-		{"HTTP PUT, at the owner", "Redis SET + WAIT 2", rondel.pids, rondel.http("PUT", "home", 0)},
-		{"HTTP PUT, at another agent", "Redis SET + WAIT 2", rondel.pids, rondel.http("PUT", "home", 1)},
-		{"Redis GET", "", redis.pids, redis.get},
-		{"HTTP GET, at the owner", "Redis GET", rondel.pids, rondel.http("GET", "home", 0)},
-		{"HTTP GET, at another agent", "Redis GET", rondel.pids, rondel.http("GET", "home", 1)},
-		{"100 B in a session of 1 KiB", "", rondel.pids, rondel.http("PATCH", "small", 0)},
-		{"100 B in a session of 100 KiB", "100 B in a session of 1 KiB", rondel.pids, rondel.http("PATCH", "large", 0)},
+		{name: "Redis SET + WAIT 2", pids: redis.pids, run: redis.set},
+		{name: "Redis GET", pids: redis.pids, run: redis.get},
+	}
+	cases = append(cases, rondel.cases(b, "")...)
+	if program := os.Getenv("AGAINST"); program != "" {
+		cases = append(cases, startAgents(b, program, 3).cases(b, "before: ")...)
 	}
 	if only := os.Getenv("ONLY"); only != "" {
-		cases = slices.DeleteFunc(cases, func(c peerCase) bool { return !strings.Contains(c.name, only) })
+		want, err := regexp.Compile(only)
+		if err != nil {
+			b.Fatal(err)
+		}
+		cases = slices.DeleteFunc(cases, func(c peerCase) bool { return !want.MatchString(c.name) })
 	}
 	results := map[string][]peerResult{}
 	for round := range rounds + 1 {
 		for _, c := range cases {
-			if dir := os.Getenv("PROFILE"); dir != "" && round == rounds && !strings.Contains(c.name, "Redis") {
+			if dir := os.Getenv("PROFILE"); dir != "" && round == rounds && !strings.Contains(c.name, "Redis") && !strings.HasPrefix(c.name, "before") {
 				rondel.profile(b, dir+"/"+strings.ReplaceAll(c.name, " ", "-"), time.Duration(seconds)*time.Second-200*time.Millisecond)
 			}
 			if r := c.measure(b, time.Duration(seconds)*time.Second); round > 0 { // the first warms up
@@ -89,6 +87,34 @@ func BenchmarkPeers(b *testing.B) {
 		rondel.touches(b, &out)
 	}
 	fmt.Println(out.String())
+}
+
+// cases are the loads on agents, compared with Redis or with each other.
+func (s *rondelPeers) cases(b *testing.B, prefix string) []peerCase {
+	for _, p := range s.procs {
+		p.create(b, "home", 512, "home", 1)
+		p.create(b, "large", 64, "large", 100)
+		p.create(b, "small", 64, "small", 1)
+	}
+	for _, p := range s.procs {
+		p.ask(b, order{Do: "warm", IDs: p.ids["home"]})
+	}
+	const set, get, small = "Redis SET + WAIT 2", "Redis GET", "100 B in a session of 1 KiB"
+	cases := []peerCase{
+		{"own transport, three owners", set, s.pids, s.own("home", 3)},
+		{"own transport, one owner", set, s.pids, s.own("home", 1)},
+		{"own sessions, clients inside", set, s.pids, s.inside("home")},
+		{"HTTP PUT, at the owner", set, s.pids, s.http("PUT", "home", 0)},
+		{"HTTP PUT, at another agent", set, s.pids, s.http("PUT", "home", 1)},
+		{"HTTP GET, at the owner", get, s.pids, s.http("GET", "home", 0)},
+		{"HTTP GET, at another agent", get, s.pids, s.http("GET", "home", 1)},
+		{small, "", s.pids, s.http("PATCH", "small", 0)},
+		{"100 B in a session of 100 KiB", prefix + small, s.pids, s.http("PATCH", "large", 0)},
+	}
+	for i := range cases {
+		cases[i].name = prefix + cases[i].name
+	}
+	return cases
 }
 
 func knob(b *testing.B, name string) int {

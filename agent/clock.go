@@ -14,20 +14,28 @@ type clock struct {
 	start time.Time
 	ahead atomic.Int64 // by how much the system's clock that never sleeps is ahead of the process's own
 	asked atomic.Int64 // when that was asked last, by the process's own; 0: never
+	apart atomic.Int64 // by how much the wall clock was ahead of the process's own then
 }
 
-// resync is for how long the time that the machine has slept is taken as known.
-// Asking the kernel costs a system call; a machine that wakes up goes by the old
-// time for so long at the most.
-const resync = int64(time.Millisecond)
+// Asking the kernel how long the machine has slept costs a system call, and one
+// that has the scheduler look after it. Sleep moves the wall clock against the
+// process's own, as nothing else does but somebody who sets it: so it is asked
+// when they have come apart by more than tolerance, and to be sure every resync.
+const (
+	resync    = int64(100 * time.Millisecond)
+	tolerance = int64(time.Millisecond)
+)
 
 func newClock() *clock { return &clock{start: time.Now().Add(-time.Hour)} }
 
 func (c *clock) now() replicate.Time {
 	now := time.Now()
 	own := int64(now.Sub(c.start))
-	if asked := c.asked.Load(); asked == 0 || own-asked >= resync {
+	apart := now.UnixNano() - own
+	moved := apart - c.apart.Load()
+	if asked := c.asked.Load(); asked == 0 || own-asked >= resync || moved > tolerance || moved < -tolerance {
 		c.ask(own)
+		c.apart.Store(apart)
 	}
 	return replicate.Time{Mono: own + c.ahead.Load(), Wall: now.UnixMilli()}
 }

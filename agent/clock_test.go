@@ -3,6 +3,7 @@ package agent
 import (
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestClock_neverGoesBack(t *testing.T) {
@@ -23,4 +24,23 @@ func TestClock_neverGoesBack(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// A machine that slept is noticed at once: its wall clock has moved against the
+// process's own.
+func TestClock_asksWhenTheClocksComeApart(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	c.now()
+	asked := c.asked.Load()
+	c.asked.Store(asked + int64(time.Hour)) // not due for long
+	c.now()
+	if c.asked.Load() != asked+int64(time.Hour) {
+		t.Fatal("asked for no reason")
+	}
+	c.apart.Add(-int64(time.Second))
+	c.now()
+	if c.asked.Load() == asked+int64(time.Hour) {
+		t.Fatal("did not ask")
+	}
 }

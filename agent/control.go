@@ -90,7 +90,13 @@ func (c *control) Send(to leader.Peer, m ring.Message) {
 }
 
 // receive takes a control message off the wire.
-func (c *control) receive(from wire.Hello, payload []byte) {
+func (c *control) receive(from wire.Hello, payloads [][]byte) {
+	for _, p := range payloads {
+		c.receiveOne(from, p)
+	}
+}
+
+func (c *control) receiveOne(from wire.Hello, payload []byte) {
 	m, err := ring.DecodeMessage(payload)
 	if err != nil {
 		c.log.Warn("control message refused", "member", from.Name, "error", err)

@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -108,6 +109,11 @@ func (e *Engine) stepBuffered(f func(now Time, out *Out), flush bool) {
 	if flush {
 		e.link.Flush()
 	}
+	e.unlock()
+}
+
+// unlock ends a step.
+func (e *Engine) unlock() {
 	tell := len(e.tables) > 0
 	e.handOver()
 	if tell {
@@ -272,29 +278,55 @@ func (e *Engine) Touch(id session.ID) {
 	})
 }
 
-// Receive takes a payload that another engine's link was given. What it makes
-// this engine send goes out with the next Flush, so that many messages that
-// came together are answered together.
-func (e *Engine) Receive(from member.ID, boot member.Boot, payload []byte) error {
-	r := codec.NewReader(payload)
-	epoch, num := ring.Epoch(r.Uvarint()), member.Number(r.Uvarint())
-	if err := r.Err(); err != nil {
-		return fmt.Errorf("replication frame: %w", err)
-	}
-	m, err := DecodeMessage(r.Fixed(r.Len()), e.clock().Mono)
-	if err != nil {
-		return err
-	}
-	e.stepBuffered(func(now Time, out *Out) {
-		if known := e.node.t.Member(num); known != nil && known.Boot == boot && known.ID != from {
-			return // it says another's number
-		}
-		e.node.Receive(now, ring.Holder{Num: num, Boot: boot}, epoch, m, out)
-	}, false)
-	return nil
+// received is a message as its frame brings it.
+type received struct {
+	epoch ring.Epoch
+	num   member.Number
+	msg   Message
 }
 
-// Flush lets go what Receive has left waiting.
+func decode(payload []byte, now int64) (in received, err error) {
+	r := codec.NewReader(payload)
+	in.epoch, in.num = ring.Epoch(r.Uvarint()), member.Number(r.Uvarint())
+	if err := r.Err(); err != nil {
+		return in, fmt.Errorf("replication frame: %w", err)
+	}
+	in.msg, err = DecodeMessage(r.Fixed(r.Len()), now)
+	return in, err
+}
+
+// Receive takes payloads that another engine's link was given, in their order.
+// It looks at all of them before it takes the lock, once, and what they make this
+// engine send leaves together. The error is that of the first that was broken;
+// the others count all the same.
+func (e *Engine) Receive(from member.ID, boot member.Boot, payloads [][]byte) (broken error) {
+	all := make([]received, 0, len(payloads))
+	mono := e.clock().Mono
+	for _, p := range payloads {
+		in, err := decode(p, mono)
+		if err != nil {
+			broken = cmp.Or(broken, err)
+			continue
+		}
+		all = append(all, in)
+	}
+	e.mu.Lock()
+	now := e.clock()
+	for i := range all {
+		in := &all[i]
+		if known := e.node.t.Member(in.num); known != nil && known.Boot == boot && known.ID != from {
+			continue // it says another's number
+		}
+		e.out.Reset()
+		e.node.Receive(now, ring.Holder{Num: in.num, Boot: boot}, in.epoch, in.msg, &e.out)
+		e.deliver(now)
+	}
+	e.link.Flush()
+	e.unlock()
+	return broken
+}
+
+// Flush lets go what requests have left waiting.
 func (e *Engine) Flush() {
 	e.mu.Lock()
 	e.link.Flush()

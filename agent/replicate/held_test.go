@@ -51,7 +51,7 @@ func (g *gated) replicate() {
 	m := &Replicate{SlotRe{3, g.c.table.Slots[3].Re}, []*session.Update{{ID: id, Full: rec, Left: 1e12}}}
 	b := AppendMessage([]byte{byte(g.c.table.Epoch), 1}, m, g.c.now.Mono)
 	from := g.c.table.Member(1)
-	if err := g.e.Receive(from.ID, from.Boot, b); err != nil {
+	if err := g.e.Receive(from.ID, from.Boot, [][]byte{b}); err != nil {
 		g.t.Fatal(err)
 	}
 }

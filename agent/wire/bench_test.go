@@ -30,22 +30,28 @@ func benchmarkSend(b *testing.B, size, inFlight int) {
 	toX := Peer{ID: x.ID, Boot: x.Boot, Addr: nx.Addr().String()}
 	toY := Peer{ID: y.ID, Boot: y.Boot, Addr: ny.Addr().String()}
 	ack := make([]byte, 16)
-	ny.Handle(kindText, func(Hello, []byte) { ny.SendBuffered(toX, Foreground, kindText, ack) })
-	ny.OnBatchEnd(func(Hello, Lane) { ny.Flush(toX, Foreground) })
+	ny.Handle(kindText, func(_ Hello, ps [][]byte) {
+		for range ps {
+			ny.SendBuffered(toX, Foreground, kindText, ack)
+		}
+		ny.Flush(toX, Foreground)
+	})
 	payload := make([]byte, size)
 	var acked, sent atomic.Int64
 	total := int64(b.N)
 	done := make(chan struct{})
-	nx.Handle(kindText, func(Hello, []byte) {
-		if sent.Load() < total {
-			sent.Add(1)
-			nx.SendBuffered(toY, Foreground, kindText, payload)
+	nx.Handle(kindText, func(_ Hello, ps [][]byte) {
+		for range ps {
+			if sent.Load() < total {
+				sent.Add(1)
+				nx.SendBuffered(toY, Foreground, kindText, payload)
+			}
+			if acked.Add(1) == total {
+				close(done)
+			}
 		}
-		if acked.Add(1) == total {
-			close(done)
-		}
+		nx.Flush(toY, Foreground)
 	})
-	nx.OnBatchEnd(func(Hello, Lane) { nx.Flush(toY, Foreground) })
 	for _, n := range []*Transport{nx, ny} {
 		go n.Run(b.Context())
 		defer n.Close()

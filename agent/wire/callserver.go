@@ -44,7 +44,7 @@ func (t *Transport) serveCalls(ctx context.Context, conn net.Conn, from Hello) e
 }
 
 func (s *callServer) read(ctx context.Context, conn net.Conn) error {
-	r := newFrameReader(conn, s.t.opts.MaxFrame)
+	r := newFrameReader(reader(conn), s.t.opts.MaxFrame)
 	for {
 		for {
 			kind, payload, ok, err := r.next()

@@ -241,9 +241,11 @@ func TestSend_slowPeerIsNotDead(t *testing.T) {
 		n := newMemNet()
 		a := mem(t, n, hello("a"))
 		b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hello("b"))
-		b.Handle(kindOther, func(Hello, []byte) {
-			time.Sleep(100 * time.Millisecond)
-			b.record(func() { b.got = append(b.got, "x") })
+		b.Handle(kindOther, func(_ Hello, ps [][]byte) {
+			for range ps {
+				time.Sleep(100 * time.Millisecond)
+				b.record(func() { b.got = append(b.got, "x") })
+			}
 		})
 		b.start(t)
 		for range 100 {

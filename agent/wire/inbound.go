@@ -128,16 +128,18 @@ func (t *Transport) serveLane(ctx context.Context, conn net.Conn, from Hello, la
 		before.conn.Close()
 		<-before.done
 	}
-	return t.readLane(ctx, conn, from, lane)
+	return t.readLane(ctx, conn, from)
 }
 
-func (t *Transport) readLane(ctx context.Context, conn net.Conn, from Hello, lane Lane) error {
-	r := newFrameReader(conn, t.opts.MaxFrame)
+func (t *Transport) readLane(ctx context.Context, conn net.Conn, from Hello) error {
+	r := newFrameReader(reader(conn), t.opts.MaxFrame)
+	b := batch{t: t, from: from}
 	for {
-		pings, messages := 0, 0
+		pings := 0
 		for {
 			kind, payload, ok, err := r.next()
 			if err != nil {
+				b.handle()
 				return err
 			}
 			if !ok {
@@ -147,15 +149,9 @@ func (t *Transport) readLane(ctx context.Context, conn net.Conn, from Hello, lan
 				pings++
 				continue
 			}
-			messages++
-			// A kind of a later version is passed over.
-			if h := t.handlers[kind]; h != nil {
-				h(from, payload)
-			}
+			b.add(kind, payload)
 		}
-		if messages > 0 && t.batchEnd != nil {
-			t.batchEnd(from, lane)
-		}
+		b.handle()
 		if pings > 0 {
 			if err := t.pong(conn); err != nil {
 				return err
@@ -168,6 +164,33 @@ func (t *Transport) readLane(ctx context.Context, conn net.Conn, from Hello, lan
 			return err
 		}
 	}
+}
+
+// batch is the messages of one kind that came with one read.
+type batch struct {
+	t        *Transport
+	from     Hello
+	kind     byte
+	payloads [][]byte
+}
+
+func (b *batch) add(kind byte, payload []byte) {
+	if kind != b.kind {
+		b.handle()
+	}
+	b.kind, b.payloads = kind, append(b.payloads, payload)
+}
+
+func (b *batch) handle() {
+	if len(b.payloads) == 0 {
+		return
+	}
+	// A kind of a later version is passed over.
+	if h := b.t.handlers[b.kind]; h != nil {
+		h(b.from, b.payloads)
+	}
+	clear(b.payloads)
+	b.payloads = b.payloads[:0]
 }
 
 func (t *Transport) pong(conn net.Conn) error {

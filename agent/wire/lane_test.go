@@ -57,7 +57,7 @@ func TestSend_lanesAreApart(t *testing.T) {
 	a := mem(t, n, hello("a"))
 	b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hello("b"))
 	release := make(chan struct{})
-	b.Handle(kindOther, func(Hello, []byte) { <-release })
+	b.Handle(kindOther, func(Hello, [][]byte) { <-release })
 	b.start(t)
 	defer close(release)
 	a.Send(b.peer, Bulk, kindOther, nil)
@@ -238,11 +238,13 @@ func TestLane_newConnectionEndsTheOneBefore(t *testing.T) {
 	b.until(t, "the messages", func() bool { return len(b.messages()) == 5 })
 }
 
-func TestBatchEnd_oncePerRead(t *testing.T) {
+func TestHandler_getsWhatCameTogether(t *testing.T) {
 	t.Parallel()
 	n := newMemNet()
 	b := prepare(t, Options{Listener: n.listen("b"), Dial: n.dial}, hello("b"))
-	b.OnBatchEnd(func(_ Hello, l Lane) { b.record(func() { b.got = append(b.got, "end "+l.String()) }) })
+	b.Handle(kindOther, func(_ Hello, ps [][]byte) {
+		b.record(func() { b.got = append(b.got, fmt.Sprintf("%s", ps)) })
+	})
 	b.start(t)
 	conn, err := n.dial(t.Context(), "b")
 	if err != nil {
@@ -252,13 +254,13 @@ func TestBatchEnd_oncePerRead(t *testing.T) {
 	if _, err := greet(conn, hello("a"), Bulk, want{}, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	var three []byte
-	for i := range 3 {
-		three = appendFrame(three, kindText, nil, text(i))
+	var all []byte
+	for i, kind := range []byte{kindOther, kindOther, 99, kindText, kindOther} {
+		all = appendFrame(all, kind, nil, text(i))
 	}
-	conn.Write(three)
-	b.until(t, "the end of the batch", func() bool { return len(b.messages()) == 4 })
-	if got := fmt.Sprint(b.messages()); got != "[000000 000001 000002 end bulk]" {
+	conn.Write(all)
+	b.until(t, "the last of them", func() bool { return len(b.messages()) == 3 })
+	if got := fmt.Sprint(b.messages()); got != "[[000000 000001] 000003 [000004]]" {
 		t.Fatal(got)
 	}
 }

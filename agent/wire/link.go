@@ -87,7 +87,7 @@ func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan e
 }
 
 func (l *link) read(heard *atomic.Bool) error {
-	r := newFrameReader(l.conn, l.max)
+	r := newFrameReader(reader(l.conn), l.max)
 	for {
 		for {
 			kind, payload, ok, err := r.next()

@@ -179,7 +179,13 @@ func prepare(t *testing.T, o Options, self Hello) *node {
 	}
 	n := &node{Transport: New(o, quiet), new: make(chan struct{}, 1)}
 	n.peer = Peer{ID: self.ID, Boot: self.Boot, Addr: o.Listener.Addr().String()}
-	n.Handle(kindText, func(_ Hello, p []byte) { n.record(func() { n.got = append(n.got, string(p)) }) })
+	n.Handle(kindText, func(_ Hello, ps [][]byte) {
+		n.record(func() {
+			for _, p := range ps {
+				n.got = append(n.got, string(p))
+			}
+		})
+	})
 	n.OnUnreachable(func(u Unreachable) { n.record(func() { n.lost = append(n.lost, u) }) })
 	return n
 }

@@ -15,11 +15,12 @@ import (
 	"github.com/rondel-project/rondel/agent/internal/stopper"
 )
 
-// Handler takes one message. The payload is valid only during the call. Calls
-// for one lane of one peer come in order, one at a time, from the goroutine that
-// reads its connection: a handler that waits holds up that peer's lane, and for
-// longer than the patience with pings looks dead to it.
-type Handler func(from Hello, payload []byte)
+// Handler takes messages of one kind that came together, in the order sent: what
+// they make this agent say can go out together too. The payloads are valid only
+// during the call. Calls for one lane of one peer come in order, one at a time,
+// from the goroutine that reads its connection: a handler that waits holds up that
+// peer's lane, and for longer than the patience with pings looks dead to it.
+type Handler func(from Hello, payloads [][]byte)
 
 // CallHandler answers one call, in a goroutine of its own. Its context ends
 // when the caller gave up, the caller's deadline passed or the connection broke.
@@ -32,9 +33,8 @@ type Transport struct {
 	group *stopper.Group
 	raft  *RaftLayer
 
-	handlers      [256]Handler // fixed once Run is called, as are the next four
+	handlers      [256]Handler // fixed once Run is called, as are the next three
 	callHandlers  [256]CallHandler
-	batchEnd      func(from Hello, lane Lane)
 	onUnreachable func(Unreachable)
 	onConnected   func(Hello, Peer, Lane)
 
@@ -85,11 +85,6 @@ func (t *Transport) HandleCall(method byte, h CallHandler) {
 	}
 	t.callHandlers[method] = h
 }
-
-// OnBatchEnd registers a function that is called after the last of several
-// messages that came together, before the next read: the moment to flush what
-// the handlers have buffered.
-func (t *Transport) OnBatchEnd(f func(from Hello, lane Lane)) { t.batchEnd = f }
 
 // OnUnreachable registers a function that is told of every failed attempt to
 // reach a peer. It is called from many goroutines and must not wait.

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !linux
 
 package wire
 
@@ -15,5 +15,22 @@ func tryWrite(fd uintptr, b []byte) int {
 			continue
 		}
 		return max(n, 0)
+	}
+}
+
+// tryRead reads from a non-blocking descriptor once. again says that nothing
+// was there yet.
+func tryRead(fd uintptr, b []byte) (n int, again bool, err error) {
+	for {
+		n, err := syscall.Read(int(fd), b)
+		switch err {
+		case nil:
+			return n, false, nil
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			return 0, true, nil
+		}
+		return 0, false, err
 	}
 }

@@ -163,6 +163,9 @@ func (n *Node) onCompare(from ring.Holder, m *Compare) {
 		n.send(from, &Stale{Want: true})
 		return
 	}
+	if m.Purpose == ForSync {
+		n.slots[m.Slot].listed = n.now.Mono
+	}
 	l := &Listing{SlotRe: m.SlotRe, Purpose: m.Purpose, Tag: m.Tag}
 	for i, sum := range n.store.BucketSums(m.Slot) {
 		if sum != m.Buckets[i] {

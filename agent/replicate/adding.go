@@ -14,6 +14,7 @@ import (
 type adding struct {
 	who       ring.Holder
 	listed    bool
+	dropped   bool // it was told to forget something
 	queue     []session.ID
 	uses      []session.ID // equal records whose deadlines it has still to hear
 	flight    map[session.ID]*flight
@@ -105,8 +106,7 @@ func (n *Node) tickAdding(h ring.Slot) {
 	switch {
 	case !a.listed:
 		if n.now.since(a.sentAt) >= n.p.Resend {
-			a.sentAt = n.now.Mono
-			n.post(a.who, &Compare{SlotRe{h, s.Re}, ForSync, a.tag, n.store.BucketSums(h)}, true)
+			n.askLearner(h)
 		}
 	case a.filled():
 		n.announce(h)
@@ -115,6 +115,13 @@ func (n *Node) tickAdding(h ring.Slot) {
 		n.fill(h)
 		n.sendUses(h)
 	}
+}
+
+// askLearner asks for what the learner holds other than this member.
+func (n *Node) askLearner(h ring.Slot) {
+	a := n.slots[h].add
+	a.sentAt = n.now.Mono
+	n.post(a.who, &Compare{SlotRe{h, n.t.Slots[h].Re}, ForSync, a.tag, n.store.BucketSums(h)}, true)
 }
 
 // fillable reports whether the slot has a learner that can be filled now.
@@ -166,7 +173,7 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 	if a == nil || a.who != from || a.listed || a.tag != m.Tag {
 		return
 	}
-	a.listed, a.progress = true, n.now.Mono
+	a.progress = n.now.Mono
 	theirs := make(map[session.ID]Item, len(m.Items))
 	pending := map[session.ID]bool{}
 	for _, w := range n.slots[m.Slot].writes {
@@ -185,6 +192,19 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 			drop.Items = append(drop.Items, x) // never committed: the learner was alone with it
 		}
 	}
+	if len(drop.Items) > 0 {
+		// It counts only when it has none of them any more: what tells it to forget
+		// them may get lost.
+		n.post(from, drop, true)
+		n.seq++
+		a.tag = n.seq
+		if a.sentAt = n.now.Mono; !a.dropped {
+			a.dropped = true
+			n.askLearner(m.Slot)
+		}
+		return
+	}
+	a.listed = true
 	// Equal records may still have other deadlines: those of the time when the
 	// learner was last in sync.
 	n.store.Each(m.Slot, func(e *session.Entry) bool {
@@ -198,9 +218,6 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 		}
 		return true
 	})
-	if len(drop.Items) > 0 {
-		n.post(from, drop, true)
-	}
 	n.fill(m.Slot)
 	n.sendUses(m.Slot)
 	if a.filled() {

@@ -99,3 +99,33 @@ func TestNode_fillingBeginsWithTheTableThatAllowsIt(t *testing.T) {
 		}
 	}
 }
+
+// The leaders that came and went while a member was away cannot tell for how
+// long; it forgets by its own clock, once.
+func TestNode_forgetsByItsOwnClock(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]time.Duration{"short": 50 * time.Minute, "long": 70 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTrio(t, false)
+			kept, gone := c.create(0), c.create(0)
+			c.fail(3)
+			c.wantOK(c.do(1, &session.Request{Kind: session.Delete, ID: gone}))
+			c.now.Mono += int64(away)
+			c.lead[3] = false // it hears of the table from the others first
+			c.nodes[1].p.SyncSlots, c.nodes[2].p.SyncSlots = 0, 0
+			c.commit(c.back(3, 0))
+			if held := c.record(3, 0, kept) != nil || c.record(3, 0, gone) != nil; held != (name == "short") {
+				t.Errorf("holds what it had before %v: %v", away, held)
+			}
+			c.nodes[1].p.SyncSlots, c.taking = 64, true
+			for range 200 {
+				c.run(25 * time.Millisecond)
+				c.change(2, func(s *ring.SlotState) { s.Home = s.Home%3 + 1 })
+			}
+			if !c.table.Slots[0].InSyncHas(c.holder(3)) || c.record(3, 0, kept) == nil {
+				t.Errorf("does not hold what it was filled with; in sync: %v", c.table.Slots[0].InSync)
+			}
+		})
+	}
+}

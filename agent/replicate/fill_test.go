@@ -152,3 +152,48 @@ func TestNode_firstWriteDuringFillingIsOnTheLearner(t *testing.T) {
 		t.Error("an answered write is not on the copy that may count already")
 	}
 }
+
+// A learner that was alone with a write does not count before that is gone, also
+// where the word to forget it gets lost.
+func TestNode_learnerForgetsBeforeItCounts(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]bool{"serve": false, "refuse": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTrio(t, refuse)
+			id, gone := c.create(0), c.mint(0)
+			c.taking = true
+			lost := 0
+			c.lose = func(e envelope) bool {
+				if _, ok := e.msg.(*Discard); !ok || lost == 2 {
+					return false
+				}
+				lost++
+				return true
+			}
+			own := c.record(3, 0, id)
+			v := own.Version()
+			v.Ver++
+			if n := c.nodes[3]; refuse {
+				n.store.Put(0, own.Restamp(v), n.now.Mono, 0, time.Hour)
+			} else {
+				other := *own
+				other.ID = gone
+				n.store.Put(0, &other, n.now.Mono, 0, time.Hour)
+			}
+			c.learn(0, 3)
+			for range 200 {
+				c.run(25 * time.Millisecond)
+				if c.table.Slots[0].InSyncHas(c.holder(3)) {
+					break
+				}
+			}
+			if !c.table.Slots[0].InSyncHas(c.holder(3)) {
+				t.Fatal("the learner was never counted in")
+			}
+			if c.nodes[3].store.Sum(0) != c.nodes[1].store.Sum(0) {
+				t.Errorf("it counts with %v and %v, which its owner lacks", c.record(3, 0, id), c.record(3, 0, gone))
+			}
+		})
+	}
+}

@@ -21,8 +21,7 @@ type journal struct {
 	on    bool
 	last  uint64
 	store StoreID
-	whole ring.Slot     // from this slot on states are logged whole: their base may be cut off the log
-	away  time.Duration // how long ago the last record was written that was loaded
+	whole ring.Slot // from this slot on states are logged whole: their base may be cut off the log
 }
 
 // StoreID names what one disk holds; it is made anew whenever that may be less
@@ -248,7 +247,7 @@ func (n *Node) SetStore(id StoreID) {
 func (n *Node) Load(t Time, records []byte, elapsed time.Duration) error {
 	n.now = t
 	elapsed = max(elapsed, 0)
-	n.journal.away = elapsed
+	n.inContact(t.Mono - int64(elapsed))
 	r := codec.NewReader(records)
 	for r.Len() > 0 && r.Err() == nil {
 		if err := n.load(r, elapsed); err != nil {

@@ -73,6 +73,7 @@ type Node struct {
 	dropAt     int64
 	unsettled  []unsettled
 	discarded  uint32 // Member.Discards that it has followed
+	contact    *int64 // when it last counted for something: was granted a lease, or logged what it has loaded
 	offerAt    int64
 	forgetAt   ring.Slot
 	ttl        time.Duration // session.ttl at the start, which Params.Tombstone goes by
@@ -91,6 +92,7 @@ type slot struct {
 	det     *detachedSlot
 	repair  int64       // when its copies are compared next
 	cmp     *comparison // under way
+	listed  int64       // when this member, as a learner, last said what it holds
 	fillAt  int64       // when a learner may be filled, at the earliest
 	full    int64       // since when it has all the copies but one, for Params.NewHolder
 }
@@ -237,7 +239,7 @@ func (n *Node) adopt(tab *ring.Table) {
 		if was.Num == 0 {
 			n.lease.named = n.now.Mono
 		}
-		n.followDiscards(m.Discards)
+		n.followDiscards(m.Discards, old)
 	}
 	for h := range ring.Slot(ring.Slots) {
 		if tab.Slots[h].Re != old.Slots[h].Re || was != n.self {

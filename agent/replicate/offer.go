@@ -1,6 +1,8 @@
 package replicate
 
 import (
+	"slices"
+
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/session"
 )
@@ -51,21 +53,31 @@ func (n *Node) tickOffers() {
 	n.unsettled = append(n.unsettled, late...)
 }
 
-// followDiscards forgets what is old where the table says so (E2), or where what
-// this run has loaded from its disk is: a leader that is new cannot tell.
-func (n *Node) followDiscards(count uint32) {
-	if count > n.discarded || n.journal.away > n.p.Away {
+// followDiscards forgets what is old where the table says so (E2), or where this
+// member knows by its own clock that it was away for as long: leaders that came
+// and went meanwhile cannot tell.
+func (n *Node) followDiscards(count uint32, old *ring.Table) {
+	switch {
+	case count > n.discarded:
 		n.noteDiscards(count)
-		n.discardOld()
+		n.discardOld(func(ring.Slot) bool { return true })
+	case n.contact != nil && n.now.since(*n.contact) > n.p.Away:
+		// Where it may be in the course of being filled, its owner counts on what it
+		// has said that it holds.
+		n.discardOld(func(h ring.Slot) bool {
+			return n.slots[h].listed <= *n.contact && !slices.Contains(old.Slots[h].Learners, n.self)
+		})
 	}
-	n.journal.away = 0
 }
+
+// inContact notes that this member counted for something at that time.
+func (n *Node) inContact(at int64) { n.contact = &at }
 
 // discardOld forgets what this member holds from before it was away for longer
 // than deletions are certain to be remembered (E2). What nobody else may have
 // stays: copies in sync, of slots that waited for this member, and what is
 // unsettled for less time than tombstones are kept.
-func (n *Node) discardOld() {
+func (n *Node) discardOld(which func(ring.Slot) bool) {
 	spared := map[*session.Entry]bool{}
 	for _, u := range n.unsettled {
 		if n.now.since(u.since) < n.p.Tombstone {
@@ -77,8 +89,12 @@ func (n *Node) discardOld() {
 			continue
 		}
 		n.store.Each(h, func(e *session.Entry) bool {
-			if !e.Unsettled || !spared[e] {
+			switch {
+			case e.Unsettled && spared[e]:
+			case which(h):
 				n.remove(e)
+			default:
+				n.settle(e, true) // not to be offered any more
 			}
 			return true
 		})

@@ -144,6 +144,17 @@ func (w *world) hermitage() {
 		return
 	}
 	h.away = w.load.end + int64(hermitTomb) + w.between(5*sc, 15*sc)
+	if w.chance(0.5) {
+		// No leader is there for long enough to know for how long it was away.
+		var restless func()
+		restless = func() {
+			if w.now < h.away+5*sc {
+				w.raft.elect(w.raft.leader)
+				w.at(w.between(sc, 5*sc/2), -1, restless)
+			}
+		}
+		w.at(w.load.end-w.now, -1, restless)
+	}
 	if w.partitions && w.chance(0.5) {
 		isolating(w, h, h.away-w.now)
 		return

@@ -20,7 +20,7 @@ var (
 	seeds  = flag.Int("seeds", fewSeeds, "how many seeds TestSim runs")
 	seed   = flag.Uint64("seed", 1, "the first seed")
 	most   = flag.Int("failures", 3, "after how many failing seeds TestSim stops")
-	mode   = flag.String("mode", "", "refuse, serve, partitions, disk or memory: only seeds of that kind")
+	mode   = flag.String("mode", "", "refuse, serve, partitions, disk, memory or hermit: only seeds of that kind")
 	length = flag.Duration("length", 15*time.Second, "simulated time with load and faults")
 )
 

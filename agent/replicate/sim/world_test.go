@@ -59,6 +59,9 @@ func (s scenario) String() string {
 	default:
 		mode += ", memory"
 	}
+	if s.hermit {
+		mode += ", hermit"
+	}
 	return fmt.Sprintf("seed %d (%s, %d members)", s.seed, mode, s.members)
 }
 

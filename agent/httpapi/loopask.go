@@ -58,7 +58,9 @@ func (c *loopConn) next() (op *session.Request, did step) {
 	if op = c.operation(kind, body[:length]); op == nil {
 		return nil, stepLeave
 	}
-	c.ask.op, c.ask.began = op, time.Now()
+	if c.ask.op = op; c.l.ls.s.tells() {
+		c.ask.began = time.Now()
+	}
 	c.r += end + length
 	return op, stepNext
 }
@@ -224,26 +226,26 @@ func (c *loopConn) answer(resp *session.Response) {
 		if status == http.StatusInternalServerError {
 			s.log.Error("request failed", "method", a.method, "route", a.route(), "error", err)
 		}
-		c.compose(now, status, "", e, errorJSON(e))
-	} else if version := resp.Version; a.op.Kind != session.Get {
-		c.compose(now, status, etag(version), nil, mutationJSON(a.op.Kind, resp))
+		c.compose(now, status, nil, e, errorJSON(e))
+	} else if a.op.Kind != session.Get {
+		c.compose(now, status, &resp.Version, nil, mutationJSON(a.op.Kind, resp))
 	} else if v := viewOf(resp, now); a.known.has(v.version) {
 		status = http.StatusNotModified
-		c.compose(now, status, etag(v.version), nil, nil)
+		c.compose(now, status, &v.version, nil, nil)
 	} else {
 		buf := s.buffers.Get().(*[]byte)
 		text := v.appendJSON((*buf)[:0])
-		c.compose(now, status, etag(v.version), nil, text)
+		c.compose(now, status, &v.version, nil, text)
 		if cap(text) <= largeAnswer {
 			*buf = text
 			s.buffers.Put(buf)
 		}
 	}
 	c.send()
-	if s.log.IsDebug() || s.monitors.Load() > 0 {
+	if s.tells() && !a.began.IsZero() {
 		s.log.Debug("request", "method", a.method, "route", a.route(), "status", status, "duration", time.Since(a.began))
 	}
-	a.op = nil
+	a.op, a.began = nil, time.Time{}
 }
 
 func (a *loopAsk) route() string {
@@ -255,7 +257,7 @@ func (a *loopAsk) route() string {
 
 // compose puts the answer together, with the fields that the handlers set, in
 // the order of their names.
-func (c *loopConn) compose(now time.Time, status int, tag string, e *api.Error, body []byte) {
+func (c *loopConn) compose(now time.Time, status int, v *session.Version, e *api.Error, body []byte) {
 	b := append(c.out[:0], "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(append(b, ' '), http.StatusText(status)...)
@@ -264,8 +266,8 @@ func (c *loopConn) compose(now time.Time, status int, tag string, e *api.Error, 
 		b = strconv.AppendInt(b, int64(len(body)), 10)
 		b = append(b, "\r\nContent-Type: application/json"...)
 	}
-	if tag != "" {
-		b = append(append(b, "\r\nEtag: "...), tag...)
+	if v != nil {
+		b = append(v.Append(append(b, "\r\nEtag: \""...)), '"')
 	}
 	if status == http.StatusServiceUnavailable {
 		b = append(append(b, "\r\nRetry-After: "...), retryAfter(e.RetryAfter)...)

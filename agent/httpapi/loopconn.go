@@ -55,7 +55,7 @@ type loopConn struct {
 	state atomic.Int32
 	phase atomic.Int32
 	hup   atomic.Bool  // the other side has ended its half
-	used  atomic.Int64 // when something was last received, Unix nanoseconds
+	used  atomic.Int64 // the loop's second in which something was last received
 	dry   bool         // a read came back with less than it could have
 
 	buf  []byte
@@ -166,7 +166,7 @@ func (c *loopConn) fill() bool {
 	}
 	if n > 0 {
 		c.w += n
-		c.used.Store(time.Now().UnixNano())
+		c.used.Store(c.l.second.Load())
 	}
 	c.dry = n < len(space)
 	return true

@@ -38,6 +38,8 @@ type loop struct {
 	net   *netloop.Loop // nil where the system has none
 	dates dates
 
+	second atomic.Int64 // Unix time of the last sweep
+
 	mu    sync.Mutex // guards conns
 	conns map[*loopConn]struct{}
 }
@@ -66,7 +68,7 @@ func (ls *loopServer) take(nc net.Conn) bool {
 		return false
 	}
 	c := &loopConn{l: l, fd: fd}
-	c.used.Store(time.Now().UnixNano())
+	c.used.Store(time.Now().Unix())
 	c.state.Store(connBusy) // until it knows its place
 	d := ls.door
 	d.mu.Lock()
@@ -102,6 +104,7 @@ func (l *loop) begin() {
 		return
 	}
 	l.net = n
+	l.second.Store(time.Now().Unix())
 	l.ls.run.Go(func() error { return n.Run(l.ls.ctx) })
 }
 
@@ -139,8 +142,9 @@ func (l *loop) all() []*loopConn {
 // sweep ends connections that nobody uses, and gives those to a goroutine that
 // have sent a part of a request and then nothing: it has the deadlines for that.
 func (l *loop) sweep(now time.Time) {
+	l.second.Store(now.Unix())
 	for _, c := range l.all() {
-		quiet := now.Sub(time.Unix(0, c.used.Load()))
+		quiet := now.Sub(time.Unix(c.used.Load(), 0))
 		if quiet < headTime || !c.state.CompareAndSwap(connIdle, connBusy) {
 			continue
 		}

@@ -116,11 +116,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			writeError(out, req, e)
 		}
 	}
-	if s.log.IsDebug() || s.monitors.Load() > 0 {
+	if s.tells() {
 		// The path holds session ids; the route does not.
 		s.log.Debug("request", "method", r.Method, "route", pattern, "status", out.status, "duration", time.Since(start))
 	}
 }
+
+// tells reports whether somebody reads of each request.
+func (s *Server) tells() bool { return s.log.IsDebug() || s.monitors.Load() > 0 }
 
 // serve finds the route and runs it. A panic in a handler costs this request
 // only.

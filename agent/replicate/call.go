@@ -113,9 +113,11 @@ func (n *Node) startCall(c *call) {
 		req.AutoOp = true
 		c.req = &req
 	}
-	n.calls[c.id] = c
-	n.callq = append(n.callq, c)
 	n.route(c)
+	if !c.done { // most reads are
+		n.calls[c.id] = c
+		n.callq = append(n.callq, c)
+	}
 }
 
 // route sends the call where it can be served now, or leaves it waiting.
@@ -124,6 +126,9 @@ func (n *Node) route(c *call) {
 		return
 	}
 	c.state = callWaiting
+	if h, ok := c.req.ID.Slot(); ok && !c.parsed && n.store.Get(h, c.req.ID) != nil {
+		c.slot, c.parsed = h, true // it was proved when the record came
+	}
 	if !c.parsed {
 		parts, err := n.keys.Parse(string(c.req.ID))
 		if errors.Is(err, session.ErrForeignID) {

@@ -32,6 +32,9 @@ const (
 	idPayload = idRaw - idMacLen
 )
 
+// idText is how an id is written. Strict: every id has one text.
+var idText = base64.RawURLEncoding.Strict()
+
 var (
 	// ErrForeignID means that no cluster of this key made the id.
 	ErrForeignID = errors.New("not an id that this cluster issued")
@@ -74,7 +77,7 @@ func (k *Keyring) Mint(slot ring.Slot, now time.Time) ID {
 	binary.BigEndian.PutUint32(b[4:], uint32(now.Unix()))
 	rand.Read(b[8:idPayload])
 	k.sum(k.last, &b, b[idPayload:])
-	return ID(base64.RawURLEncoding.EncodeToString(b[:]))
+	return ID(idText.EncodeToString(b[:]))
 }
 
 func (k *Keyring) sum(key uint8, b *[idRaw]byte, out []byte) bool {
@@ -91,6 +94,20 @@ func (k *Keyring) sum(key uint8, b *[idRaw]byte, out []byte) bool {
 	return true
 }
 
+// Slot returns the slot that a text names if it is an id, without a proof that
+// it is one.
+func (id ID) Slot() (ring.Slot, bool) {
+	var b [6]byte
+	if len(id) != IDLen {
+		return 0, false
+	}
+	if _, err := idText.Decode(b[:], []byte(id[:8])); err != nil {
+		return 0, false
+	}
+	h := ring.Slot(binary.BigEndian.Uint16(b[2:]))
+	return h, h < ring.Slots
+}
+
 // Parse verifies an id and tells its parts. It returns ErrForeignID for
 // anything that the cluster did not issue, and ErrUnknownKey where a newer
 // table may still prove it.
@@ -99,7 +116,7 @@ func (k *Keyring) Parse(id string) (Parts, error) {
 	if len(id) != IDLen {
 		return Parts{}, ErrForeignID
 	}
-	if n, err := base64.RawURLEncoding.Strict().Decode(b[:], []byte(id)); err != nil || n != idRaw || b[0] != idFormat {
+	if n, err := idText.Decode(b[:], []byte(id)); err != nil || n != idRaw || b[0] != idFormat {
 		return Parts{}, ErrForeignID
 	}
 	p := Parts{

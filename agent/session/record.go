@@ -44,11 +44,16 @@ func (v Version) Compare(o Version) int {
 
 // String returns the form used in an ETag, without its quotes: "re-ver", or
 // "re.detach.num-ver".
-func (v Version) String() string {
-	if v.Gen.Detach == 0 && v.Gen.Num == 0 {
-		return fmt.Sprintf("%d-%d", v.Gen.Re, v.Ver)
+func (v Version) String() string { return string(v.Append(nil)) }
+
+// Append appends what String returns.
+func (v Version) Append(b []byte) []byte {
+	b = strconv.AppendUint(b, uint64(v.Gen.Re), 10)
+	if v.Gen.Detach != 0 || v.Gen.Num != 0 {
+		b = strconv.AppendUint(append(b, '.'), uint64(v.Gen.Detach), 10)
+		b = strconv.AppendUint(append(b, '.'), uint64(v.Gen.Num), 10)
 	}
-	return fmt.Sprintf("%d.%d.%d-%d", v.Gen.Re, v.Gen.Detach, v.Gen.Num, v.Ver)
+	return strconv.AppendUint(append(b, '-'), v.Ver, 10)
 }
 
 // ParseVersion reads what String writes.

@@ -175,12 +175,18 @@ func (n *Node) onCompare(from ring.Holder, m *Compare) {
 	if l.Mask != 0 {
 		n.store.Each(m.Slot, func(e *session.Entry) bool {
 			if l.Mask&(1<<session.Bucket(e.Rec.ID)) != 0 {
-				l.Items = append(l.Items, Item{e.Rec.ID, e.Rec.Version(), e.Rec.Sum(), e.Rec.Dead})
+				x := itemOf(e)
+				x.Apart = e.Unsettled && m.Purpose == ForRepair
+				l.Items = append(l.Items, x)
 			}
 			return true
 		})
 	}
 	n.post(from, l, m.Purpose != ForActivation)
+}
+
+func itemOf(e *session.Entry) Item {
+	return Item{ID: e.Rec.ID, Version: e.Rec.Version(), Sum: e.Rec.Sum(), Dead: e.Rec.Dead}
 }
 
 func (n *Node) onListing(from ring.Holder, m *Listing) {
@@ -256,7 +262,8 @@ func (n *Node) difference(h ring.Slot, id session.ID) *found {
 	f := &found{id: id, reach: map[ring.Holder]bool{}}
 	var mine *Item
 	if e := n.store.Get(h, id); e != nil {
-		mine = &Item{id, e.Rec.Version(), e.Rec.Sum(), e.Rec.Dead}
+		x := itemOf(e)
+		mine = &x
 		f.best, f.age, f.left = e.Rec, n.now.since(e.Born), n.storedUpdate(e).Left
 	}
 	bucket := uint32(1) << session.Bucket(id)

@@ -249,7 +249,7 @@ func appendItems(b []byte, items []Item) []byte {
 	for i := range items {
 		x := &items[i]
 		b = session.AppendVersion(codec.AppendBytes(b, x.ID), x.Version)
-		b = codec.AppendBool(binary.LittleEndian.AppendUint64(b, x.Sum), x.Dead)
+		b = append(binary.LittleEndian.AppendUint64(b, x.Sum), codec.Flags(x.Dead, x.Apart))
 	}
 	return b
 }
@@ -260,7 +260,10 @@ func readItems(r *codec.Reader) (items []Item) {
 		items = make([]Item, 0, n)
 	}
 	for range n {
-		items = append(items, Item{readID(r), session.ReadVersion(r), r.Uint64(), r.Bool()})
+		x := Item{ID: readID(r), Version: session.ReadVersion(r), Sum: r.Uint64()}
+		f := r.Flags(2)
+		x.Dead, x.Apart = f&1 != 0, f&2 != 0
+		items = append(items, x)
 	}
 	return items
 }

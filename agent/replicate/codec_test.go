@@ -20,7 +20,7 @@ func seedMessages(id session.ID) []Message {
 		Set: []session.Attr{session.NewAttr("a", []byte("1"), "", false, session.Stamp{HLC: 7, Num: 1})},
 		Op:  &session.Op{ID: session.OpID{1}, Ver: 3, At: 1e9},
 	}
-	items := []Item{{id, rec.Version(), 77, false}, {id, rec.Version(), 78, true}}
+	items := []Item{{id, rec.Version(), 77, false, true}, {id, rec.Version(), 78, true, false}}
 	ids := []session.ID{id, "other"}
 	return []Message{
 		&Seal{[]SlotRe{at, {6, 2}}}, &SealAck{[]SlotSum{{at, 9}}},

@@ -211,7 +211,7 @@ func (n *Node) forget(h ring.Slot, e *session.Entry, gone map[number]map[ring.Sl
 		if gone[x.Num] == nil {
 			gone[x.Num] = map[ring.Slot][]Item{}
 		}
-		gone[x.Num][h] = append(gone[x.Num][h], Item{e.Rec.ID, e.Rec.Version(), e.Rec.Sum(), true})
+		gone[x.Num][h] = append(gone[x.Num][h], itemOf(e))
 	}
 	n.moved(h, e.Rec.ID)
 	n.remove(e)

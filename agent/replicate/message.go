@@ -80,6 +80,9 @@ type Item struct {
 	Version session.Version
 	Sum     uint64
 	Dead    bool
+	// Apart marks, in a listing for repair, what was acknowledged without the
+	// owner or without all copies, and has not come together yet (S6).
+	Apart bool
 }
 
 // Fetch asks for whole records; Records answers. An id without a record is left

@@ -176,7 +176,9 @@ func (n *Node) listedRepair(from ring.Holder, m *Listing) {
 		case e == nil && x.Dead:
 			drop.Items = append(drop.Items, x) // a tombstone whose time is over here
 		case e == nil || x.Version.Compare(e.Rec.Version()) > 0:
-			differs++
+			if !n.apart(e, x) {
+				differs++
+			}
 			if n.refuse {
 				drop.Items = append(drop.Items, x)
 			} else {
@@ -192,7 +194,7 @@ func (n *Node) listedRepair(from ring.Holder, m *Listing) {
 		if ok && x.Version == e.Rec.Version() && x.Sum == e.Rec.Sum() {
 			return true
 		}
-		if !e.Rec.Dead && x.Version.Compare(e.Rec.Version()) <= 0 {
+		if !e.Rec.Dead && x.Version.Compare(e.Rec.Version()) <= 0 && !n.apart(e, x) {
 			differs++
 		}
 		if learns {
@@ -212,6 +214,13 @@ func (n *Node) listedRepair(from ring.Holder, m *Listing) {
 		fetch.IDs = fetch.IDs[:min(len(fetch.IDs), fetchBatch)]
 		n.post(from, fetch, true)
 	}
+}
+
+// apart reports whether a session may differ because members served it apart
+// from each other, and what they did has still to come together (S6): that is no
+// fault.
+func (n *Node) apart(e *session.Entry, x Item) bool {
+	return x.Apart || x.Version.Gen.Detach > 0 || e != nil && (e.Unsettled || e.Rec.Gen.Detach > 0)
 }
 
 // repairTag marks a Fetch whose records are merged as if they were offered.

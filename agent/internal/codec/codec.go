@@ -23,6 +23,16 @@ func AppendBool(dst []byte, v bool) []byte {
 	return append(dst, 0)
 }
 
+// Flags returns a byte with a bit for each of at most 8 values, the lowest first.
+func Flags(bits ...bool) (f byte) {
+	for i, on := range bits {
+		if on {
+			f |= 1 << i
+		}
+	}
+	return f
+}
+
 // Reader takes values off the front of a buffer. After the first error all
 // further reads return zero values; Err tells.
 type Reader struct {
@@ -98,6 +108,16 @@ func (r *Reader) Bool() bool {
 		r.Fail(fmt.Errorf("%d is no boolean: %w", b, ErrMalformed))
 	}
 	return b == 1
+}
+
+// Flags reads what Flags returned for n values; a further bit is an error.
+func (r *Reader) Flags(n int) byte {
+	f := r.Byte()
+	if f>>n != 0 {
+		r.Fail(fmt.Errorf("flags %#x: %w", f, ErrMalformed))
+		return 0
+	}
+	return f
 }
 
 // Fixed reads n bytes. The result is part of the buffer.

@@ -18,7 +18,7 @@ func TestReader_roundTrip(t *testing.T) {
 		var b []byte
 		var reads []func(*Reader) bool // whether the value came back
 		for range rapid.IntRange(0, 20).Draw(t, "values") {
-			switch rapid.IntRange(0, 5).Draw(t, "kind") {
+			switch rapid.IntRange(0, 6).Draw(t, "kind") {
 			case 0:
 				v := rapid.Uint64().Draw(t, "uvarint")
 				b = binary.AppendUvarint(b, v)
@@ -39,6 +39,18 @@ func TestReader_roundTrip(t *testing.T) {
 				v := rapid.Uint64().Draw(t, "fixed")
 				b = binary.LittleEndian.AppendUint64(b, v)
 				reads = append(reads, func(r *Reader) bool { return r.Uint64() == v })
+			case 6:
+				v := rapid.SliceOfN(rapid.Bool(), 0, 8).Draw(t, "flags")
+				b = append(b, Flags(v...))
+				reads = append(reads, func(r *Reader) bool {
+					f := r.Flags(len(v))
+					for i := range v {
+						if v[i] != (f>>i&1 == 1) {
+							return false
+						}
+					}
+					return true
+				})
 			case 5:
 				v := rapid.Byte().Draw(t, "byte")
 				b = append(b, v)
@@ -79,6 +91,7 @@ func TestReader_limits(t *testing.T) {
 		"count beyond the rest":   func() *Reader { r := NewReader(append([]byte{3}, make([]byte, 8)...)); r.Count(3); return r },
 		"count of 2^64-1":         func() *Reader { r := NewReader(huge); r.Count(0); return r },
 		"negative fixed":          func() *Reader { r := NewReader(long); r.Fixed(-1); return r },
+		"flags":                   func() *Reader { r := NewReader([]byte{4}); r.Flags(2); return r },
 		"boolean 2":               func() *Reader { r := NewReader([]byte{2}); r.Bool(); return r },
 		"varint without an end":   func() *Reader { r := NewReader(bytes.Repeat([]byte{0xff}, 12)); r.Uvarint(); return r },
 		"empty":                   func() *Reader { r := NewReader(nil); r.Byte(); return r },

@@ -199,16 +199,20 @@ func (c *call) leaves() {
 }
 
 // settleCall takes the owner's answer to a call: the client's, or a reason to
-// ask the next owner.
-func (n *Node) settleCall(c *call, r *session.Response) {
+// ask the next owner. answered is how many of the copies sent it answers.
+//
+// A refusal says that nothing was done, and nothing will be. So it is passed on
+// only where no other copy is on its way, which could arrive late, at an owner
+// that does it: nothing carries a copy twice (agent/wire), and each is answered
+// once.
+func (n *Node) settleCall(c *call, r *session.Response, answered int) {
 	switch {
 	case c.done:
 	case r.Status == session.Retry:
 		c.state = callWaiting
 	case r.Status == session.UnknownEnd && r.Code == codeOwnerLost:
 		c.maybe, c.lost, c.state = true, true, callWaiting
-	case r.Status == session.Unavailable && c.maybe && (c.sent > 1 || c.lost):
-		// One of the copies sent was refused; another may still be done.
+	case r.Status == session.Unavailable && c.maybe && (c.sent > answered || c.lost):
 		c.state = callWaiting
 	default:
 		n.endCall(c, r)
@@ -300,7 +304,7 @@ func (n *Node) finish(o *op, r *session.Response) {
 	}
 	if o.call != nil {
 		o.call.after = after
-		n.settleCall(o.call, r)
+		n.settleCall(o.call, r, 0)
 		return
 	}
 	n.reply(o.from, &Reply{o.handle, r}, after)
@@ -332,6 +336,6 @@ func (n *Node) onForward(from ring.Holder, m *Forward) {
 func (n *Node) onReply(_ ring.Holder, m *Reply) {
 	if c := n.calls[m.Handle]; c != nil && m.Resp != nil && c.state == callForwarded {
 		c.after = 0 // it waited there
-		n.settleCall(c, m.Resp)
+		n.settleCall(c, m.Resp, 1)
 	}
 }

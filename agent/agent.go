@@ -294,6 +294,7 @@ func (a *Agent) buildSessions(env Env, cfg config.Runtime, log hclog.Logger) {
 		}
 	})
 	a.transport.Handle(kindControl, a.control.receive)
+	a.transport.Handle(kindRelayed, a.control.receiveRelayed)
 	a.transport.OnUnreachable(a.onUnreachable)
 	a.calls.handle(a.raft, a.bootstrap, a.engine)
 	handleWishes(a.transport, a.leader)

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -27,6 +28,7 @@ type control struct {
 
 	hint atomic.Pointer[member.ID] // who granted last, or whom another member named
 	turn atomic.Uint32
+	ways ways
 }
 
 // leaderID returns the member that leads as far as this agent knows, or "".
@@ -63,7 +65,24 @@ func (c *control) toLeader(m ring.Message) {
 		_ = c.leader.Handle(m) // not leading yet, or no longer: its sender's timer brings it again
 		return
 	}
-	c.send(id, m)
+	_, renew := m.(*ring.Renew)
+	straight, via := c.ways.out(time.Now(), id, renew, c.others(id))
+	if straight {
+		c.send(id, m)
+	}
+	if via != "" {
+		c.sendVia(via, id, m)
+	}
+}
+
+// others returns who may pass on messages for a member.
+func (c *control) others(to member.ID) (list []member.ID) {
+	for _, m := range c.roster.members() {
+		if m.Here() && m.ID != c.self && m.ID != to {
+			list = append(list, m.ID)
+		}
+	}
+	return list
 }
 
 func (c *control) send(id member.ID, m ring.Message) {
@@ -72,10 +91,25 @@ func (c *control) send(id member.ID, m ring.Message) {
 	}
 }
 
+func (c *control) sendVia(via, id member.ID, m ring.Message) {
+	c.pass(via, appendRelayed(nil, c.self, id, ring.AppendMessage(nil, m)))
+}
+
+// pass hands on a relayed message.
+func (c *control) pass(to member.ID, relayed []byte) {
+	if p, ok := c.roster.peer(to); ok {
+		_ = c.transport.Send(p, wire.Foreground, kindRelayed, relayed) // lost ones are sent again
+	}
+}
+
 // Send implements leader.Sender.
 func (c *control) Send(to leader.Peer, m ring.Message) {
 	if to.ID == c.self {
-		c.take(c.self, m)
+		c.take(c.self, "", m)
+		return
+	}
+	if via := c.ways.back(time.Now(), to.ID); via != "" {
+		c.sendVia(via, to.ID, m)
 		return
 	}
 	peer := wire.Peer{ID: to.ID, Boot: to.Boot, Addr: to.Addr}
@@ -92,40 +126,65 @@ func (c *control) Send(to leader.Peer, m ring.Message) {
 // receive takes a control message off the wire.
 func (c *control) receive(from wire.Hello, payloads [][]byte) {
 	for _, p := range payloads {
-		c.receiveOne(from, p)
+		c.receiveBy(from.ID, "", p)
 	}
 }
 
-func (c *control) receiveOne(from wire.Hello, payload []byte) {
+// receiveRelayed takes control messages that came through another member, or are
+// to go through this one.
+func (c *control) receiveRelayed(hello wire.Hello, payloads [][]byte) {
+	for _, b := range payloads {
+		from, to, payload, err := decodeRelayed(b)
+		switch {
+		case err != nil:
+			c.log.Warn("control message refused", "member", hello.Name, "error", err)
+		case to == c.self:
+			c.receiveBy(from, hello.ID, payload)
+		case from == hello.ID: // once only
+			c.pass(to, b)
+		}
+	}
+}
+
+func (c *control) receiveBy(from, via member.ID, payload []byte) {
 	m, err := ring.DecodeMessage(payload)
 	if err != nil {
-		c.log.Warn("control message refused", "member", from.Name, "error", err)
+		sender, _ := c.roster.member(from)
+		c.log.Warn("control message refused", "member", sender.Name, "error", err)
 		return
 	}
 	switch m := m.(type) {
 	case *ring.Renew, *ring.AddInSync, *ring.Report, *ring.Stop:
+		if _, renew := m.(*ring.Renew); renew {
+			c.ways.came(time.Now(), from, via)
+		}
 		if err := c.leader.Handle(m); errors.Is(err, leader.ErrNotLeader) {
 			hint := c.leaderID()
-			if hint == c.self || hint == from.ID {
+			if hint == c.self || hint == from {
 				hint = "" // this agent is about to lead, or does no longer
 			}
-			c.send(from.ID, &ring.NotLeader{Hint: hint})
+			if no := (&ring.NotLeader{Hint: hint}); via == "" {
+				c.send(from, no)
+			} else {
+				c.sendVia(via, from, no)
+			}
 		}
 	case *ring.NotLeader:
 		if m.Hint != "" {
 			c.hint.Store(&m.Hint)
-		} else if h := c.hint.Load(); h != nil && *h == from.ID {
+		} else if h := c.hint.Load(); h != nil && *h == from {
 			c.hint.Store(nil)
 		}
 	default:
-		c.take(from.ID, m)
+		c.take(from, via, m)
 	}
 }
 
 // take hands the engine what the leader sent.
-func (c *control) take(from member.ID, m ring.Message) {
+func (c *control) take(from, via member.ID, m ring.Message) {
 	if _, ok := m.(*ring.Grant); ok && from != c.self {
 		c.hint.Store(&from)
+		c.ways.answered(time.Now(), via == "")
 	}
 	c.engine.Control(m)
 }

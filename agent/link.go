@@ -11,6 +11,7 @@ import (
 const (
 	kindReplication byte = 1
 	kindControl     byte = 2
+	kindRelayed     byte = 3 // a control message by way of another member
 )
 
 // link carries the session engine's messages. Its methods are called with the

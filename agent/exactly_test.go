@@ -68,6 +68,8 @@ func exact(t *testing.T, c *agenttest.Cluster, list []*watch, copies int) {
 	t.Helper()
 	for _, w := range list {
 		w.end()
+	}
+	for _, w := range list {
 		want := strconv.FormatInt(w.acked.Load(), 10)
 		for _, m := range c.Members() {
 			var a agenttest.Answer

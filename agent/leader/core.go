@@ -22,12 +22,13 @@ type Core struct {
 	elected time.Duration
 	cluster Cluster
 
-	table *ring.Table
-	view  map[member.ID]Seen
-	order []member.ID // of view, sorted
-	runs  map[member.Number]*run
-	slots slotTimes
-	seen  ring.Observed
+	table  *ring.Table
+	view   map[member.ID]Seen
+	order  []member.ID // of view, sorted
+	runs   map[member.Number]*run
+	slots  slotTimes
+	shares shares
+	seen   ring.Observed
 
 	leases leases
 	asked  asked

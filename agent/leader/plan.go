@@ -27,7 +27,7 @@ func (c *Core) plan(now time.Duration) {
 	c.observe(now)
 	d := ring.NewDraft(c.table)
 	d.Outlived = func(living, dead member.Number) bool { return c.outlived(now, living, dead) }
-	c.takeAdds(d)
+	c.takeAdds(now, d)
 	c.joins(now, d)
 	c.noteStores(d)
 	for _, s := range c.asked.stops {
@@ -115,7 +115,7 @@ func (c *Core) observe(now time.Duration) {
 
 // takeAdds answers who wants copies to count as in sync (L6): No at once, where
 // that is for good, Yes by the table.
-func (c *Core) takeAdds(d *ring.Draft) {
+func (c *Core) takeAdds(now time.Duration, d *ring.Draft) {
 	for _, a := range c.asked.adds {
 		var no []ring.Candidate
 		for _, cand := range a.Slots {
@@ -131,8 +131,13 @@ func (c *Core) takeAdds(d *ring.Draft) {
 			}
 			c.do(Send{to, &ring.AddInSyncNo{Slots: no}})
 		}
-		if r != nil && r.epoch < c.table.Epoch {
-			c.do(Send{c.peer(a.From.Num), &ring.TableUpdate{Table: c.table.Since(r.epoch)}})
+		if r == nil {
+			continue
+		}
+		// A table that was sent a moment ago need not be sent again.
+		if has := max(r.epoch, r.sent); has < c.table.Epoch {
+			r.sent, r.sentAt = c.table.Epoch, now
+			c.do(Send{c.peer(a.From.Num), &ring.TableUpdate{Table: c.table.Since(has)}})
 		}
 	}
 }

@@ -73,23 +73,7 @@ func (c *Core) accuse(now time.Duration) accusation {
 	if !c.anyReport(now) {
 		return a
 	}
-	owners := make(map[member.Number]bool)
-	partners := make(map[member.Number]map[member.Number]bool)
-	for h := range ring.Slot(ring.Slots) {
-		s := &c.table.Slots[h]
-		if s.Owner == 0 {
-			continue
-		}
-		owners[s.Owner] = true
-		if partners[s.Owner] == nil {
-			partners[s.Owner] = make(map[member.Number]bool)
-		}
-		for _, in := range s.InSync {
-			if in.Num != s.Owner {
-				partners[s.Owner][in.Num] = true
-			}
-		}
-	}
+	owners, partners := c.sharing()
 	accused := make(map[member.Number]bool)
 	cannot := make(map[member.Number]int)
 	for i := range c.table.Members {
@@ -139,6 +123,37 @@ func (c *Core) accuse(now time.Duration) accusation {
 		return accusation{}
 	}
 	return a
+}
+
+// shares says who owns slots in a table, and with whom in sync.
+type shares struct {
+	of       *ring.Table
+	owners   map[member.Number]bool
+	partners map[member.Number]map[member.Number]bool
+}
+
+// sharing returns the owners of slots, and for each with whom it shares them.
+func (c *Core) sharing() (owners map[member.Number]bool, partners map[member.Number]map[member.Number]bool) {
+	if s := &c.shares; s.of != c.table {
+		*s = shares{c.table, make(map[member.Number]bool), make(map[member.Number]map[member.Number]bool)}
+		for h := range ring.Slot(ring.Slots) {
+			slot := &c.table.Slots[h]
+			if slot.Owner == 0 {
+				continue
+			}
+			with := s.partners[slot.Owner]
+			if with == nil {
+				with = make(map[member.Number]bool)
+				s.owners[slot.Owner], s.partners[slot.Owner] = true, with
+			}
+			for _, in := range slot.InSync {
+				if in.Num != slot.Owner {
+					with[in.Num] = true
+				}
+			}
+		}
+	}
+	return c.shares.owners, c.shares.partners
 }
 
 func (c *Core) anyReport(now time.Duration) bool {

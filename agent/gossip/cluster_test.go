@@ -475,6 +475,37 @@ func TestGossip_keysMustAgree(t *testing.T) {
 	}
 }
 
+// TestJoin_malformedAddresses: each is named, and none keeps this agent from
+// joining the others of the list.
+func TestJoin_malformedAddresses(t *testing.T) {
+	t.Parallel()
+	bad := []string{
+		"", "[::1", "[]:8701", "a:b:c", ":8701", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "10.0.0.1:-1", "10.0.0.1:http",
+		"[fe80::1%eth0]:8701", "fe80::1%eth0", "host:8701:8702",
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.close()
+		a, b := c.start(0, nil), c.start(1, nil)
+		for _, text := range bad {
+			n, err := b.Join(t.Context(), []string{text})
+			if n != 0 || !errors.Is(err, gossip.ErrAddress) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
+				t.Errorf("%q: joined %d, %v", text, n, err)
+			}
+		}
+		n, err := b.Join(t.Context(), append([]string{a.addr.String()}, strings.Join(bad, " , ")))
+		if n != 1 || !errors.Is(err, gossip.ErrAddress) {
+			t.Fatalf("joined %d, %v", n, err)
+		}
+		for _, text := range bad {
+			if !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
+				t.Errorf("%q is not named in: %v", text, err)
+			}
+		}
+		c.await("joined", time.Second, func() bool { return len(b.Members()) == 2 })
+	})
+}
+
 func TestGossip_leave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rondel-project/rondel/agent/internal/codec"
 	"github.com/rondel-project/rondel/agent/member"
 )
 
@@ -62,37 +63,37 @@ func (d delta) encode() []byte {
 
 func appendChange(b []byte, c change) []byte {
 	if c.value == nil {
-		return appendBytes(append(b, 0), c.key)
+		return codec.AppendBytes(append(b, 0), c.key)
 	}
-	return appendBytes(appendBytes(append(b, 1), c.key), c.value)
+	return codec.AppendBytes(codec.AppendBytes(append(b, 1), c.key), c.value)
 }
 
-func (r *reader) change() change {
-	set := r.byte()
-	c := change{key: r.string()}
+func (r reader) change() change {
+	set := r.Byte()
+	c := change{key: r.text()}
 	if set == 1 {
 		c.value = append([]byte{}, r.bytes()...)
 	}
 	if set > 1 || len(c.key) > maxKeyLen || len(c.value) > maxRecordLen {
-		r.bad = true
+		r.Fail(errMalformed)
 	}
 	return c
 }
 
 // decodeDelta reads a delta or a notice, kind byte included.
 func decodeDelta(b []byte) (delta, error) {
-	r := reader{b: b}
-	d := delta{notice: r.byte() == msgNotice}
-	d.id = member.IDFromBytes(r.id16())
-	d.boot = r.id16()
-	d.to = r.uvarint()
+	r := newReader(b)
+	d := delta{notice: r.Byte() == msgNotice}
+	d.id = member.IDFromBytes(r.Array16())
+	d.boot = r.Array16()
+	d.to = r.Uvarint()
 	if !d.notice {
-		d.from = r.uvarint()
-		for range r.count(2) {
+		d.from = r.Uvarint()
+		for range r.Count(2) {
 			d.changes = append(d.changes, r.change())
 		}
 		if d.from >= d.to {
-			r.bad = true
+			r.Fail(errMalformed)
 		}
 	}
 	return d, r.err()
@@ -293,15 +294,15 @@ type wholeEntry struct {
 }
 
 func decodeEntry(b []byte) (wholeEntry, error) {
-	r := reader{b: b}
-	if r.byte() != entryFormat {
+	r := newReader(b)
+	if r.Byte() != entryFormat {
 		return wholeEntry{}, errMalformed
 	}
-	w := wholeEntry{id: member.IDFromBytes(r.id16()), boot: r.id16(), version: r.uvarint(), records: map[string][]byte{}}
-	for range r.count(3) {
+	w := wholeEntry{id: member.IDFromBytes(r.Array16()), boot: r.Array16(), version: r.Uvarint(), records: map[string][]byte{}}
+	for range r.Count(3) {
 		c := r.change()
 		if c.value == nil {
-			r.bad = true
+			r.Fail(errMalformed)
 			break
 		}
 		w.records[c.key] = c.value

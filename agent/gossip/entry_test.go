@@ -167,7 +167,7 @@ func FuzzMessages(f *testing.F) {
 				t.Fatal("entry changed", err)
 			}
 		}
-		r := reader{b: b}
+		r := newReader(b)
 		r.note()
 		_, _ = decodeState(b)
 	})

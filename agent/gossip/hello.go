@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/netip"
 
+	"github.com/rondel-project/rondel/agent/internal/codec"
 	"github.com/rondel-project/rondel/agent/member"
 )
 
@@ -106,24 +107,24 @@ func (h hello) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := appendBytes(nil, meta)
-	b = appendBytes(b, h.name)
+	b := codec.AppendBytes(nil, meta)
+	b = codec.AppendBytes(b, h.name)
 	b = appendAddrPort(b, h.addr)
 	id := h.target.Bytes()
 	return append(b, id[:]...), nil
 }
 
 func decodeHello(kind byte, b []byte) (hello, error) {
-	r := reader{b: b}
+	r := newReader(b)
 	h := hello{kind: kind}
 	if h.meta.UnmarshalBinary(r.bytes()) != nil {
-		r.bad = true
+		r.Fail(errMalformed)
 	}
-	h.name = r.string()
+	h.name = r.text()
 	h.addr = r.addrPort()
-	h.target = member.IDFromBytes(r.id16())
+	h.target = member.IDFromBytes(r.Array16())
 	if kind < helloGossip || kind > helloFetch || checkName(h.name) != nil || !h.addr.IsValid() {
-		r.bad = true
+		r.Fail(errMalformed)
 	}
 	return h, r.err()
 }
@@ -140,16 +141,16 @@ type reply struct {
 }
 
 func (p reply) encode() []byte {
-	b := appendBytes(nil, p.detail)
+	b := codec.AppendBytes(nil, p.detail)
 	b = append(b, p.cluster[:]...)
 	b = append(b, byte(p.seen))
 	b = append(b, p.boot[:]...)
-	return appendBytes(b, p.entry)
+	return codec.AppendBytes(b, p.entry)
 }
 
 func decodeReply(b []byte) (reply, error) {
-	r := reader{b: b}
-	p := reply{detail: r.string(), cluster: r.id16(), seen: member.Status(r.byte()), boot: r.id16(), entry: r.bytes()}
+	r := newReader(b)
+	p := reply{detail: r.text(), cluster: r.Array16(), seen: member.Status(r.Byte()), boot: r.Array16(), entry: r.bytes()}
 	return p, r.err()
 }
 

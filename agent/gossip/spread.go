@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rondel-project/rondel/agent/internal/codec"
 	"github.com/rondel-project/rondel/agent/member"
 )
 
@@ -146,21 +147,21 @@ func (n note) encode(id member.ID) []byte {
 	return append(b, flags)
 }
 
-func (r *reader) note() (member.ID, note) {
-	if r.byte() != msgNote {
-		r.bad = true
+func (r reader) note() (member.ID, note) {
+	if r.Byte() != msgNote {
+		r.Fail(errMalformed)
 	}
-	id := member.IDFromBytes(r.id16())
-	n := note{boot: r.id16(), seq: r.uvarint()}
-	flags := r.byte()
+	id := member.IDFromBytes(r.Array16())
+	n := note{boot: r.Array16(), seq: r.Uvarint()}
+	flags := r.Byte()
 	n.left, n.prune, n.own = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	return id, n
 }
 
 func (g *Gossip) takeNote(b []byte) {
-	r := reader{b: b}
+	r := newReader(b)
 	id, n := r.note()
-	if r.bad {
+	if r.Err() != nil {
 		g.log.Debug("ignored a malformed broadcast", "error", errMalformed)
 		return
 	}
@@ -217,7 +218,7 @@ func (g *Gossip) encodeState(join bool) []byte {
 func appendAll(b []byte, items [][]byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(items)))
 	for _, i := range items {
-		b = appendBytes(b, i)
+		b = codec.AppendBytes(b, i)
 	}
 	return b
 }
@@ -231,10 +232,10 @@ func encodeAbsent(m Member) []byte {
 	if err != nil {
 		panic(err) // it came out of one
 	}
-	b := appendBytes(nil, m.Name)
+	b := codec.AppendBytes(nil, m.Name)
 	b = appendAddrPort(b, m.Gossip())
 	b = append(b, byte(m.Status))
-	return appendBytes(b, mb)
+	return codec.AppendBytes(b, mb)
 }
 
 type absentee struct {
@@ -244,10 +245,10 @@ type absentee struct {
 	meta   member.Meta
 }
 
-func (r *reader) absentee() absentee {
-	a := absentee{name: r.string(), addr: r.addrPort(), status: member.Status(r.byte())}
+func (r reader) absentee() absentee {
+	a := absentee{name: r.text(), addr: r.addrPort(), status: member.Status(r.Byte())}
 	if a.meta.UnmarshalBinary(r.bytes()) != nil || checkName(a.name) != nil || a.status != member.Failed && a.status != member.Left {
-		r.bad = true
+		r.Fail(errMalformed)
 	}
 	return a
 }
@@ -261,35 +262,35 @@ type pulled struct {
 }
 
 func decodeState(b []byte) (pulled, error) {
-	r := reader{b: b}
+	r := newReader(b)
 	p := pulled{notes: map[member.ID]note{}}
-	if r.byte() != stateFormat {
+	if r.Byte() != stateFormat {
 		return p, errMalformed
 	}
-	for range r.count(1) {
+	for range r.Count(1) {
 		d, err := decodeDelta(r.bytes())
 		if err != nil || !d.notice {
 			return p, errMalformed
 		}
 		p.digests = append(p.digests, d)
 	}
-	for range r.count(1) {
-		sub := reader{b: r.bytes()}
+	for range r.Count(1) {
+		sub := newReader(r.bytes())
 		id, n := sub.note()
-		if sub.bad {
+		if sub.Err() != nil {
 			return p, errMalformed
 		}
 		p.notes[id] = n
 	}
-	for range r.count(1) {
-		sub := reader{b: r.bytes()}
+	for range r.Count(1) {
+		sub := newReader(r.bytes())
 		a := sub.absentee()
-		if sub.bad {
+		if sub.Err() != nil {
 			return p, errMalformed
 		}
 		p.absent = append(p.absent, a)
 	}
-	for range r.count(1) {
+	for range r.Count(1) {
 		e, err := decodeEntry(r.bytes())
 		if err != nil {
 			return p, err

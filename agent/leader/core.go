@@ -274,7 +274,7 @@ func (c *Core) adopt(now time.Duration, t *ring.Table) {
 		case m.State != ring.Down:
 			r.downAt = never
 		case r.downAt == never:
-			r.downAt = now
+			r.downAt = now - m.Away // by the clocks of the leaders before
 		}
 	}
 	c.halfDead = false

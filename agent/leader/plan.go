@@ -30,6 +30,7 @@ func (c *Core) plan(now time.Duration) {
 	c.takeAdds(now, d)
 	c.joins(now, d)
 	c.noteStores(d)
+	c.noteAway(now, d)
 	for _, s := range c.asked.stops {
 		if c.current(s.From) == nil {
 			continue
@@ -189,6 +190,25 @@ func (c *Core) noteStores(d *ring.Draft) {
 			if now := d.Table().Member(m.Num); now != nil && now.Boot == m.Boot {
 				d.Store(m.Num, said.store)
 			}
+		}
+	}
+}
+
+// noteAway plans that the table says how long members have been down, so that a
+// leader that comes after this one knows: an entry in each eighth of the shortest
+// time that matters, until none does any more.
+func (c *Core) noteAway(now time.Duration, d *ring.Draft) {
+	first, last := c.p.DownMax, c.p.DownMax
+	if reap := c.table.Settings.ReapAfter; reap > 0 {
+		first, last = min(first, reap), max(last, reap)
+	}
+	for i := range c.table.Members {
+		m := &c.table.Members[i]
+		if m.State != ring.Down || m.Away >= last {
+			continue
+		}
+		if away := now - c.run(m.Num).downAt; away-m.Away >= first/8 {
+			d.Away(m.Num, min(away, last))
 		}
 	}
 }

@@ -374,6 +374,46 @@ func TestCore_reapsTheLongDead(t *testing.T) {
 	}
 }
 
+// TestCore_reapsAcrossTerms: no leader lasts for as long as a member is given,
+// and each has a clock of its own.
+func TestCore_reapsAcrossTerms(t *testing.T) {
+	t.Parallel()
+	const reap, downMax = 4 * time.Minute, 8 * time.Minute
+	s := newStage(t, 4, func(o *Options) { o.Cluster.Settings.ReapAfter, o.Params.DownMax = reap, downMax })
+	s.cut(4)
+	s.gossip(4, member.Failed)
+	s.until(time.Minute, "down", s.down(4))
+	for _, clock := range []time.Duration{-time.Hour, 0, 1000 * time.Hour} {
+		s.run(reap / 4)
+		s.elect(clock)
+		if n := s.homesOf(4); n != 256 {
+			t.Fatalf("home of %d before its time", n)
+		}
+	}
+	s.run(reap/4 - 5*time.Second)
+	if n := s.homesOf(4); n != 256 {
+		t.Fatalf("home of %d before its time", n)
+	}
+	s.run(3*reap/8 + 30*time.Second) // what was not noted yet at the end of a term
+	if s.homesOf(4) != 0 || !s.settled() {
+		t.Errorf("home of %d, settled %v", s.homesOf(4), s.settled())
+	}
+	n := s.entries
+	s.run(3 * downMax)
+	if n = s.entries - n; n > 20 {
+		t.Errorf("%d entries for a member that is away for long", n)
+	}
+	s.peer(4).answers, s.peer(4).renews = Reached, true
+	s.gossip(4, member.Alive)
+	s.until(time.Minute, "back", func() bool { return s.state(4) == ring.Up })
+	s.cut(4)
+	s.gossip(4, member.Failed)
+	s.until(time.Minute, "down", s.down(4))
+	if away := s.table.ByID(id(4)).Away; away != 0 {
+		t.Errorf("it has just gone, and is away for %v", away)
+	}
+}
+
 func TestCore_operatorMoves(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 3)

@@ -52,6 +52,7 @@ type stage struct {
 	fails   int  // so many proposals are stale
 	entries int
 	learns  bool // owners fill their learners
+	o       Options
 }
 
 func newStage(t *testing.T, n int, edit ...func(*Options)) *stage {
@@ -68,6 +69,7 @@ func newStage(t *testing.T, n int, edit ...func(*Options)) *stage {
 	for _, e := range edit {
 		e(&o)
 	}
+	s.o = o
 	s.core = New(o)
 	s.look()
 	s.run(15 * time.Second)
@@ -75,6 +77,14 @@ func newStage(t *testing.T, n int, edit ...func(*Options)) *stage {
 		t.Fatalf("first table has %d members", len(s.table.Members))
 	}
 	return s
+}
+
+// elect begins another term, under a leader whose clock shows another time.
+func (s *stage) elect(clock time.Duration) {
+	s.o.Term++
+	s.now, s.o.Elected, s.o.Table = clock, clock, s.table
+	s.core = New(s.o)
+	s.look()
 }
 
 func refuse(o *Options) { o.Cluster.Settings.Refuse, o.Cluster.Settings.MinCopies = true, 2 }
@@ -184,7 +194,7 @@ func (s *stage) receive(a Send) {
 	}
 	switch m := a.Message.(type) {
 	case *ring.Grant:
-		if m.Term != 3 || m.To.Boot != p.Boot {
+		if m.Term != s.o.Term || m.To.Boot != p.Boot {
 			s.t.Errorf("grant %+v", m)
 		}
 		adopt(m.Table)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/rondel-project/rondel/agent/internal/codec"
 	"github.com/rondel-project/rondel/agent/member"
 )
 
@@ -31,7 +32,7 @@ func DecodeTable(b []byte) (*Table, error) {
 	for _, s := range r.slots() {
 		t.Slots[s.Slot] = s.State
 	}
-	if err := r.end(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -39,7 +40,7 @@ func DecodeTable(b []byte) (*Table, error) {
 
 // AppendChange appends c, as the Raft log keeps it.
 func AppendChange(b []byte, c *Change) []byte {
-	b = append(b, codecVersion, flags(c.Cluster != nil, c.Settings != nil))
+	b = append(b, codecVersion, codec.Flags(c.Cluster != nil, c.Settings != nil))
 	b = binary.AppendUvarint(b, uint64(c.Base))
 	if c.Cluster != nil {
 		b = append(b, c.Cluster[:]...)
@@ -57,10 +58,10 @@ func AppendChange(b []byte, c *Change) []byte {
 // DecodeChange is the inverse of AppendChange.
 func DecodeChange(b []byte) (*Change, error) {
 	r := newReader(b)
-	f := r.flags(2)
+	f := r.Flags(2)
 	c := &Change{Base: r.epoch()}
 	if f&1 != 0 {
-		cl := r.array16()
+		cl := r.Array16()
 		c.Cluster = &cl
 	}
 	if f&2 != 0 {
@@ -72,7 +73,7 @@ func DecodeChange(b []byte) (*Change, error) {
 	c.Members, c.Order = r.members()
 	c.Removed = r.nums()
 	c.Slots = r.slots()
-	if err := r.end(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -80,7 +81,7 @@ func DecodeChange(b []byte) (*Change, error) {
 
 // AppendDelta appends d.
 func AppendDelta(b []byte, d *Delta) []byte {
-	b = append(b, codecVersion, flags(d.Meta != nil, d.Members != nil))
+	b = append(b, codecVersion, codec.Flags(d.Meta != nil, d.Members != nil))
 	b = binary.AppendUvarint(b, uint64(d.Base))
 	b = binary.AppendUvarint(b, uint64(d.Epoch))
 	if d.Meta != nil {
@@ -96,14 +97,14 @@ func AppendDelta(b []byte, d *Delta) []byte {
 func DecodeDelta(b []byte) (*Delta, error) {
 	r := newReader(b)
 	d := r.delta()
-	if err := r.end(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-func (r *reader) delta() *Delta {
-	f := r.flags(2)
+func (r reader) delta() *Delta {
+	f := r.Flags(2)
 	d := &Delta{Base: r.epoch(), Epoch: r.epoch()}
 	if f&1 != 0 {
 		m := r.meta()
@@ -127,9 +128,9 @@ func appendMeta(b []byte, m *DeltaMeta) []byte {
 	return appendSettings(b, &m.Settings)
 }
 
-func (r *reader) meta() DeltaMeta {
+func (r reader) meta() DeltaMeta {
 	return DeltaMeta{
-		Cluster: r.array16(), NextNum: r.num(), Changed: r.epoch(),
+		Cluster: r.Array16(), NextNum: r.num(), Changed: r.epoch(),
 		Keys: r.keys(), Settings: r.settings(),
 	}
 }
@@ -142,24 +143,24 @@ func appendKeys(b []byte, keys []Key) []byte {
 	return b
 }
 
-func (r *reader) keys() (keys []Key) {
-	for range r.count(33) {
-		k := Key{ID: r.byte()}
-		copy(k.Secret[:], r.bytes(32))
+func (r reader) keys() (keys []Key) {
+	for range r.Count(33) {
+		k := Key{ID: r.Byte()}
+		copy(k.Secret[:], r.Fixed(32))
 		keys = append(keys, k)
 	}
 	return keys
 }
 
 func appendSettings(b []byte, s *Settings) []byte {
-	b = append(b, s.Replicas, s.MinCopies, flags(s.Refuse, s.Disk))
+	b = append(b, s.Replicas, s.MinCopies, codec.Flags(s.Refuse, s.Disk))
 	b = binary.AppendUvarint(b, uint64(max(s.ReapAfter, 0)))
 	return binary.AppendUvarint(b, uint64(max(s.StallTimeout, 0)))
 }
 
-func (r *reader) settings() Settings {
-	s := Settings{Replicas: r.byte(), MinCopies: r.byte()}
-	f := r.flags(2)
+func (r reader) settings() Settings {
+	s := Settings{Replicas: r.Byte(), MinCopies: r.Byte()}
+	f := r.Flags(2)
 	s.Refuse, s.Disk = f&1 != 0, f&2 != 0
 	s.ReapAfter, s.StallTimeout = r.duration(), r.duration()
 	return s
@@ -171,42 +172,50 @@ func appendMembers(b []byte, members []Member, order []member.Number) []byte {
 		m := &members[i]
 		b = binary.AppendUvarint(b, uint64(m.Num))
 		b = append(b, m.Boot[:]...)
-		b = append(b, byte(m.State), flags(m.Witness, m.Drain, m.Discards > 0, m.Store != (Store{}), m.Placed))
+		b = append(b, byte(m.State), codec.Flags(m.Witness, m.Drain, m.Discards > 0, m.Store != (Store{}), m.Placed, m.Away > 0))
 		b = binary.AppendUvarint(b, uint64(m.Weight))
 		b = binary.AppendUvarint(b, uint64(m.Changed))
 		b = appendID(b, m.ID)
-		b = appendString(b, m.Name)
-		b = appendString(b, m.Addr)
+		b = codec.AppendBytes(b, m.Name)
+		b = codec.AppendBytes(b, m.Addr)
 		if m.Discards > 0 {
 			b = binary.AppendUvarint(b, uint64(m.Discards))
 		}
 		if m.Store != (Store{}) {
 			b = append(b, m.Store[:]...)
 		}
+		if m.Away > 0 {
+			b = binary.AppendUvarint(b, uint64(m.Away))
+		}
 	}
 	return appendNums(b, order)
 }
 
-func (r *reader) members() (members []Member, order []member.Number) {
-	for range r.count(24) {
-		m := Member{Num: r.num(), Boot: r.array16(), State: State(r.byte())}
-		f := r.flags(5)
+func (r reader) members() (members []Member, order []member.Number) {
+	for range r.Count(24) {
+		m := Member{Num: r.num(), Boot: r.Array16(), State: State(r.Byte())}
+		f := r.Flags(6)
 		m.Witness, m.Drain, m.Placed = f&1 != 0, f&2 != 0, f&16 != 0
-		m.Weight = uint16(r.upTo(math.MaxUint16))
+		m.Weight = uint16(r.UpTo(math.MaxUint16))
 		m.Changed = r.epoch()
-		m.ID, m.Name, m.Addr = r.id(), r.string(), r.string()
+		m.ID, m.Name, m.Addr = r.id(), r.text(), r.text()
 		if f&4 != 0 {
-			if m.Discards = uint32(r.upTo(math.MaxUint32)); m.Discards == 0 {
-				r.fail("no discards, and marked")
+			if m.Discards = uint32(r.UpTo(math.MaxUint32)); m.Discards == 0 {
+				r.Failf("no discards, and marked")
 			}
 		}
 		if f&8 != 0 {
-			if m.Store = r.array16(); m.Store == (Store{}) {
-				r.fail("no store, and marked")
+			if m.Store = r.Array16(); m.Store == (Store{}) {
+				r.Failf("no store, and marked")
+			}
+		}
+		if f&32 != 0 {
+			if m.Away = r.duration(); m.Away == 0 {
+				r.Failf("not away, and marked")
 			}
 		}
 		if m.State < Joining || m.State > Leaving {
-			r.fail("state %d", m.State)
+			r.Failf("state %d", m.State)
 		}
 		members = append(members, m)
 	}
@@ -221,8 +230,8 @@ func appendNums(b []byte, nums []member.Number) []byte {
 	return b
 }
 
-func (r *reader) nums() (nums []member.Number) {
-	for range r.count(1) {
+func (r reader) nums() (nums []member.Number) {
+	for range r.Count(1) {
 		nums = append(nums, r.num())
 	}
 	return nums
@@ -239,7 +248,7 @@ func appendSlots(b []byte, slots []SlotChange) []byte {
 	for i := range slots {
 		s := &slots[i].State
 		b = binary.AppendUvarint(b, uint64(slots[i].Slot))
-		b = append(b, flags(s.Swap, s.Lost))
+		b = append(b, codec.Flags(s.Swap, s.Lost))
 		b = binary.AppendUvarint(b, uint64(s.Home))
 		b = binary.AppendUvarint(b, uint64(s.Owner))
 		b = binary.AppendUvarint(b, s.Re)
@@ -251,20 +260,20 @@ func appendSlots(b []byte, slots []SlotChange) []byte {
 	return b
 }
 
-func (r *reader) slots() (slots []SlotChange) {
+func (r reader) slots() (slots []SlotChange) {
 	all := r.holders()
-	n := r.count(9)
+	n := r.Count(9)
 	if n > Slots {
-		r.fail("%d slots", n)
+		r.Failf("%d slots", n)
 		return nil
 	}
 	for range n {
 		c := SlotChange{Slot: r.slot()}
 		s := &c.State
-		f := r.flags(2)
+		f := r.Flags(2)
 		s.Swap, s.Lost = f&1 != 0, f&2 != 0
 		s.Home, s.Owner = r.num(), r.num()
-		s.Re, s.PrevRe, s.Changed = r.uint(), r.uint(), r.epoch()
+		s.Re, s.PrevRe, s.Changed = r.Uvarint(), r.Uvarint(), r.epoch()
 		s.InSync, s.Learners = r.refs(all), r.refs(all)
 		slots = append(slots, c)
 	}

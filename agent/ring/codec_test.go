@@ -50,6 +50,7 @@ func genDelta(t *rapid.T) *Delta {
 		d.Members = []Member{{
 			Num: 4, ID: member.ID(rapid.StringN(0, 40, 40).Draw(t, "id")), Name: rapid.String().Draw(t, "name"),
 			Addr: "a:1", Boot: genBoot(t), State: Leaving, Witness: true, Drain: rapid.Bool().Draw(t, "drain"), Placed: rapid.Bool().Draw(t, "placed"), Discards: uint32(rapid.IntRange(0, 2).Draw(t, "discards")), Weight: 9, Changed: 4,
+			Away: time.Duration(rapid.IntRange(0, 1).Draw(t, "away")) * time.Hour,
 		}}
 		d.Order = []member.Number{4}
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/rondel-project/rondel/agent/internal/codec"
 )
 
 // Kind tells control messages apart on the wire. Numbers are never used again.
@@ -63,60 +65,60 @@ func AppendMessage(b []byte, m Message) []byte {
 // DecodeMessage is the inverse of AppendMessage.
 func DecodeMessage(b []byte) (Message, error) {
 	r := newReader(b)
-	kind := Kind(r.byte())
+	kind := Kind(r.Byte())
 	decode, ok := decoders[kind]
 	if !ok {
-		r.fail("kind %d", kind)
-		return nil, r.err
+		r.Failf("kind %d", kind)
+		return nil, r.Err()
 	}
 	m := decode(r)
-	if err := r.end(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, fmt.Errorf("control message %d: %w", kind, err)
 	}
 	return m, nil
 }
 
-var decoders = map[Kind]func(*reader) Message{
-	KindRenew: func(r *reader) Message {
-		m := &Renew{From: r.holder(), ID: r.id(), Sent: int64(r.uint()), Epoch: r.epoch()}
-		if r.flags(1) != 0 {
-			if m.Store = r.array16(); m.Store == (Store{}) {
-				r.fail("no store, and marked")
+var decoders = map[Kind]func(reader) Message{
+	KindRenew: func(r reader) Message {
+		m := &Renew{From: r.holder(), ID: r.id(), Sent: int64(r.Uvarint()), Epoch: r.epoch()}
+		if r.Flags(1) != 0 {
+			if m.Store = r.Array16(); m.Store == (Store{}) {
+				r.Failf("no store, and marked")
 			}
 		}
-		for range r.count(3) {
+		for range r.Count(3) {
 			s := SlotLoad{Slot: r.slot()}
-			f := r.flags(2)
+			f := r.Flags(2)
 			s.Open, s.Idle = f&1 != 0, f&2 != 0
-			s.Sessions = uint32(r.upTo(math.MaxUint32))
+			s.Sessions = uint32(r.UpTo(math.MaxUint32))
 			m.Owned = append(m.Owned, s)
 		}
 		return m
 	},
-	KindGrant: func(r *reader) Message {
+	KindGrant: func(r reader) Message {
 		return &Grant{
-			To: r.holder(), Sent: int64(r.uint()), Leader: r.num(), Term: r.uint(),
+			To: r.holder(), Sent: int64(r.Uvarint()), Leader: r.num(), Term: r.Uvarint(),
 			Table: r.optionalDelta(),
 		}
 	},
-	KindNotLeader:   func(r *reader) Message { return &NotLeader{Hint: r.id()} },
-	KindTableUpdate: func(r *reader) Message { return &TableUpdate{Table: r.optionalDelta()} },
-	KindAddInSync: func(r *reader) Message {
+	KindNotLeader:   func(r reader) Message { return &NotLeader{Hint: r.id()} },
+	KindTableUpdate: func(r reader) Message { return &TableUpdate{Table: r.optionalDelta()} },
+	KindAddInSync: func(r reader) Message {
 		return &AddInSync{From: r.holder(), Slots: r.candidates()}
 	},
-	KindAddInSyncNo: func(r *reader) Message { return &AddInSyncNo{Slots: r.candidates()} },
-	KindReport: func(r *reader) Message {
+	KindAddInSyncNo: func(r reader) Message { return &AddInSyncNo{Slots: r.candidates()} },
+	KindReport: func(r reader) Message {
 		m := &Report{From: r.holder()}
 		if slow := r.holders(); len(slow) > 0 {
 			m.Slow = slow
 		}
-		for range r.count(18) {
-			m.Unreachable = append(m.Unreachable, Unreachable{r.holder(), r.flags(1) != 0})
+		for range r.Count(18) {
+			m.Unreachable = append(m.Unreachable, Unreachable{r.holder(), r.Flags(1) != 0})
 		}
 		return m
 	},
-	KindStop: func(r *reader) Message {
-		return &Stop{From: r.holder(), Leave: r.flags(1) != 0}
+	KindStop: func(r reader) Message {
+		return &Stop{From: r.holder(), Leave: r.Flags(1) != 0}
 	},
 }
 
@@ -125,13 +127,13 @@ func (m *Renew) append(b []byte) []byte {
 	b = appendID(b, m.ID)
 	b = binary.AppendUvarint(b, uint64(m.Sent))
 	b = binary.AppendUvarint(b, uint64(m.Epoch))
-	if b = append(b, flags(m.Store != (Store{}))); m.Store != (Store{}) {
+	if b = append(b, codec.Flags(m.Store != (Store{}))); m.Store != (Store{}) {
 		b = append(b, m.Store[:]...)
 	}
 	b = binary.AppendUvarint(b, uint64(len(m.Owned)))
 	for _, s := range m.Owned {
 		b = binary.AppendUvarint(b, uint64(s.Slot))
-		b = append(b, flags(s.Open, s.Idle))
+		b = append(b, codec.Flags(s.Open, s.Idle))
 		b = binary.AppendUvarint(b, uint64(s.Sessions))
 	}
 	return b
@@ -162,12 +164,12 @@ func (m *Report) append(b []byte) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(m.Unreachable)))
 	for _, u := range m.Unreachable {
-		b = append(appendHolder(b, u.Who), flags(u.Refused))
+		b = append(appendHolder(b, u.Who), codec.Flags(u.Refused))
 	}
 	return b
 }
 
-func (m *Stop) append(b []byte) []byte { return append(appendHolder(b, m.From), flags(m.Leave)) }
+func (m *Stop) append(b []byte) []byte { return append(appendHolder(b, m.From), codec.Flags(m.Leave)) }
 
 func appendOptionalDelta(b []byte, d *Delta) []byte {
 	if d == nil {
@@ -176,12 +178,12 @@ func appendOptionalDelta(b []byte, d *Delta) []byte {
 	return AppendDelta(append(b, 1), d)
 }
 
-func (r *reader) optionalDelta() *Delta {
-	if r.flags(1) == 0 {
+func (r reader) optionalDelta() *Delta {
+	if r.Flags(1) == 0 {
 		return nil
 	}
-	if v := r.byte(); v != codecVersion {
-		r.fail("delta version %d, this agent reads %d", v, codecVersion)
+	if v := r.Byte(); v != codecVersion {
+		r.Failf("delta version %d, this agent reads %d", v, codecVersion)
 		return nil
 	}
 	return r.delta()
@@ -203,13 +205,13 @@ func appendCandidates(b []byte, list []Candidate) []byte {
 	return b
 }
 
-func (r *reader) candidates() (list []Candidate) {
+func (r reader) candidates() (list []Candidate) {
 	all := r.holders()
-	for range r.count(4) {
-		c := Candidate{Slot: r.slot(), Re: r.uint(), Changed: r.epoch()}
-		i := r.uint()
+	for range r.Count(4) {
+		c := Candidate{Slot: r.slot(), Re: r.Uvarint(), Changed: r.epoch()}
+		i := r.Uvarint()
 		if i >= uint64(len(all)) {
-			r.fail("holder %d of %d", i, len(all))
+			r.Failf("holder %d of %d", i, len(all))
 			return nil
 		}
 		c.Cand = all[i]

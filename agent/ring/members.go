@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/member"
 )
@@ -162,6 +163,13 @@ func (d *Draft) Store(num member.Number, s Store) {
 	}
 }
 
+// Away plans that the table says how long a member has been down.
+func (d *Draft) Away(num member.Number, away time.Duration) {
+	if m := d.member(num); m != nil && m.State == Down {
+		m.Away = away
+	}
+}
+
 // Discard plans that a member which returns forgets what it holds before it is
 // filled (E2): it was away for longer than deletions are certain to be
 // remembered.
@@ -198,7 +206,7 @@ func (d *Draft) succeed(old member.Number, c Candidacy) {
 func (d *Draft) Down(nums ...member.Number) {
 	for _, num := range nums {
 		if m := d.member(num); m != nil {
-			m.State = Down
+			m.State, m.Away = Down, 0
 		}
 	}
 	d.settle()

@@ -52,7 +52,7 @@ func (r *Reader) Err() error { return r.err }
 // Done returns the first error, or one that says that bytes are left over.
 func (r *Reader) Done() error {
 	if r.err == nil && len(r.buf) > 0 {
-		r.Fail(fmt.Errorf("%d bytes left over: %w", len(r.buf), ErrMalformed))
+		r.Failf("%d bytes left over", len(r.buf))
 	}
 	return r.err
 }
@@ -64,9 +64,14 @@ func (r *Reader) Fail(err error) {
 	}
 }
 
-func (r *Reader) short(what string) {
-	r.Fail(fmt.Errorf("cut off in %s: %w", what, ErrMalformed))
+// Failf is Fail with an error that wraps ErrMalformed.
+func (r *Reader) Failf(format string, args ...any) {
+	if r.err == nil {
+		r.Fail(fmt.Errorf(format+": %w", append(args, ErrMalformed)...))
+	}
 }
+
+func (r *Reader) short(what string) { r.Failf("cut off in %s", what) }
 
 // Uvarint reads an unsigned varint.
 func (r *Reader) Uvarint() uint64 {
@@ -76,6 +81,16 @@ func (r *Reader) Uvarint() uint64 {
 		return 0
 	}
 	r.buf = r.buf[n:]
+	return v
+}
+
+// UpTo reads an unsigned varint; one above limit is an error.
+func (r *Reader) UpTo(limit uint64) uint64 {
+	v := r.Uvarint()
+	if v > limit {
+		r.Failf("number %d over %d", v, limit)
+		return 0
+	}
 	return v
 }
 
@@ -105,7 +120,7 @@ func (r *Reader) Byte() byte {
 func (r *Reader) Bool() bool {
 	b := r.Byte()
 	if b > 1 {
-		r.Fail(fmt.Errorf("%d is no boolean: %w", b, ErrMalformed))
+		r.Failf("%d is no boolean", b)
 	}
 	return b == 1
 }
@@ -114,7 +129,7 @@ func (r *Reader) Bool() bool {
 func (r *Reader) Flags(n int) byte {
 	f := r.Byte()
 	if f>>n != 0 {
-		r.Fail(fmt.Errorf("flags %#x: %w", f, ErrMalformed))
+		r.Failf("flags %#x", f)
 		return 0
 	}
 	return f
@@ -131,6 +146,12 @@ func (r *Reader) Fixed(n int) []byte {
 	return b
 }
 
+// Array16 reads 16 bytes.
+func (r *Reader) Array16() (a [16]byte) {
+	copy(a[:], r.Fixed(16))
+	return a
+}
+
 // Uint64 reads 8 bytes, little-endian.
 func (r *Reader) Uint64() uint64 {
 	b := r.Fixed(8)
@@ -145,9 +166,7 @@ func (r *Reader) Uint64() uint64 {
 func (r *Reader) Bytes(limit int) []byte {
 	n := r.Uvarint()
 	if n > uint64(len(r.buf)) || n > uint64(limit) {
-		if r.err == nil {
-			r.Fail(fmt.Errorf("a field of %d bytes, limit %d, %d left: %w", n, limit, len(r.buf), ErrMalformed))
-		}
+		r.Failf("a field of %d bytes, limit %d, %d left", n, limit, len(r.buf))
 		return nil
 	}
 	b := r.buf[:n:n]
@@ -164,9 +183,7 @@ func (r *Reader) String(limit int) string { return string(r.Bytes(limit)) }
 func (r *Reader) Count(size int) int {
 	n := r.Uvarint()
 	if n > uint64(len(r.buf)/max(size, 1)) {
-		if r.err == nil {
-			r.Fail(fmt.Errorf("%d elements in %d bytes: %w", n, len(r.buf), ErrMalformed))
-		}
+		r.Failf("%d elements in %d bytes", n, len(r.buf))
 		return 0
 	}
 	return int(n)

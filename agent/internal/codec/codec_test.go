@@ -90,6 +90,8 @@ func TestReader_limits(t *testing.T) {
 		"field of 2^64-1":         func() *Reader { r := NewReader(huge); r.Bytes(math.MaxInt); return r },
 		"count beyond the rest":   func() *Reader { r := NewReader(append([]byte{3}, make([]byte, 8)...)); r.Count(3); return r },
 		"count of 2^64-1":         func() *Reader { r := NewReader(huge); r.Count(0); return r },
+		"number over its limit":   func() *Reader { r := NewReader([]byte{9}); r.UpTo(8); return r },
+		"array cut off":           func() *Reader { r := NewReader(long[:9]); r.Array16(); return r },
 		"negative fixed":          func() *Reader { r := NewReader(long); r.Fixed(-1); return r },
 		"flags":                   func() *Reader { r := NewReader([]byte{4}); r.Flags(2); return r },
 		"boolean 2":               func() *Reader { r := NewReader([]byte{2}); r.Bool(); return r },

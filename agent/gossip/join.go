@@ -238,7 +238,11 @@ func splitAddr(text string, port uint16) (string, uint16, error) {
 	if text == "" {
 		return "", 0, fmt.Errorf("%w: it is empty", ErrAddress)
 	}
-	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")); err == nil {
+	bare := text
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		bare = text[1 : len(text)-1]
+	}
+	if a, err := netip.ParseAddr(bare); err == nil {
 		return a.String(), port, nil
 	}
 	if !strings.Contains(text, ":") {

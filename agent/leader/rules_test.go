@@ -264,6 +264,22 @@ func TestCore_slowMemberLeavesOnlyThoseSlots(t *testing.T) {
 	s.until(10*time.Second, "settled", s.settled)
 }
 
+// An owner may have died of what made it call another slow: it must not take the
+// other's copies with it.
+func TestCore_theDeadAccuseNobody(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, 5)
+	s.peer(2).slow = []int{3}
+	s.run(900 * ms)
+	s.kill(2)
+	s.run(1200 * ms)
+	for h := range s.table.Slots {
+		if st := &s.table.Slots[h]; st.Owner == 2 && !st.InSyncHas(s.holder(3)) && slices.Contains(s.table.Want(ring.Slot(h)), 3) {
+			t.Fatalf("slot %d lost a copy on the word of an owner that is gone: %+v", h, st)
+		}
+	}
+}
+
 func TestCore_stalledSlotIsResetInServeOnly(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"serve", "refuse"} {

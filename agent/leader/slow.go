@@ -98,7 +98,9 @@ func (c *Core) accuse(now time.Duration) accusation {
 				continue
 			}
 			accused[s.who.Num] = true
-			if now-s.since >= c.p.SlowFor {
+			// Only while its owner is there to say so: an owner that has died since
+			// would be left alone with what the slow one holds too.
+			if r.report.at-s.since >= c.p.SlowFor && now-r.report.at <= c.p.Heard/5 {
 				a.slow = append(a.slow, [2]member.Number{num, s.who.Num})
 			}
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	mutate = flag.Int("mutate", 0, "how many seeds TestMutations gives each mutation to be noticed; 0: none is run")
+	mutate = flag.Int("mutate", 0, "how many seeds of its kind TestMutations gives each mutation to be noticed; 0: none is run")
 	only   = flag.String("mutation", "", "only the mutations whose name has this in it")
 )
 
@@ -21,6 +21,7 @@ var (
 // A build of the simulation reads the changed files in place of the real ones.
 type mutation struct {
 	name   string
+	mode   string // of the runs in which it can be noticed, as TestSim's -mode
 	masked string // why it is not noticed though the rule is needed; "": it must be
 	edits  []edit
 }
@@ -29,45 +30,73 @@ type mutation struct {
 type edit struct{ file, old, new string }
 
 var mutations = []mutation{
-	{"ack without all in sync (W5)", "", []edit{{"replicate/commit.go",
+	{"ack without all in sync (W5)", "", "", []edit{{"replicate/commit.go",
 		"if w.done || slices.ContainsFunc(w.need, func(x need) bool { return !x.acked }) {",
 		"if w.done || len(w.need) > 0 && !slices.ContainsFunc(w.need, func(x need) bool { return x.acked }) {"}}},
-	{"lease not looked at (R1, W1)", "", []edit{{"replicate/expiry.go",
+	{"lease not looked at (R1, W1)", "", "", []edit{{"replicate/expiry.go",
 		"return n.refuse && n.now.Mono >= n.lease.until", "return false"}}},
-	{"lease from the time of receipt (N2)", "", []edit{{"replicate/lease.go",
+	{"lease from the time of receipt (N2)", "", "", []edit{{"replicate/lease.go",
 		"until := g.Sent + int64", "until := n.now.Mono + int64"}}},
-	{"down without waiting for the lease (L2d)", "", []edit{{"leader/leases.go",
+	{"down without waiting for the lease (L2d)", "", "", []edit{{"leader/leases.go",
 		"return now > since+c.p.leaseOver()", "return now > since"}}},
-	{"new leader does not wait (L2e)", "", []edit{{"leader/leases.go",
+	{"new leader does not wait (L2e)", "", "", []edit{{"leader/leases.go",
 		"since := max(r.granted, c.elected)", "since := r.granted"}}},
-	{"read of a pending write (R1)", "", []edit{{"replicate/serve.go",
+	{"read of a pending write (R1)", "", "", []edit{{"replicate/serve.go",
 		"n.finish(o, n.read(h, e, o.req))",
 		"if w := n.slots[h].writes[id]; w != nil && w.id == id && e != nil && !w.next.Dead {\n\t\tx := *e\n\t\tx.Rec = w.next\n\t\te = &x\n\t}\n\tn.finish(o, n.read(h, e, o.req))"}}},
-	{"learner counts before it is filled (N9)", "", []edit{{"replicate/adding.go",
+	{"learner counts before it is filled (N9)", "", "", []edit{{"replicate/adding.go",
 		"return a.listed && len(a.flight) == 0 && len(a.queue) == 0 && len(a.uses) == 0", "return a.listed"}}},
-	{"writes do not wait for who is added (W3)", "", []edit{{"replicate/node.go",
+	{"writes do not wait for who is added (W3)", "", "", []edit{{"replicate/node.go",
 		"if a := n.slots[h].add; a != nil && !slices.ContainsFunc(out, func(x need) bool { return x.who == a.who }) {", "if false {\n\t\ta := n.slots[h].add"}}},
-	{"no opening round (N3)", "", []edit{{"replicate/activate.go",
+	{"no opening round (N3)", "", "", []edit{{"replicate/activate.go",
 		"if len(a.members) == 0 {\n\t\tn.opened(h)", "if true {\n\t\tn.opened(h)"}}},
-	{"no second commit when a slot opens (N3)", "", []edit{{"replicate/activate.go",
+	{"no second commit when a slot opens (N3)", "", "", []edit{{"replicate/activate.go",
 		"	if same {\n", "	if same || n.refuse {\n"}}},
-	{"replicas do not fence (W4)", "the table travels before every acknowledgement and closes the old owner first", []edit{{"replicate/copy.go",
+	{"replicas do not fence (W4)", "refuse", "the table travels before every acknowledgement and closes the old owner first", []edit{{"replicate/copy.go",
 		"case m.Re < s.Re:", "case m.Re < s.Re && !n.refuse:"}, {"replicate/copy.go",
 		"if n.refuse && !fromOwner {", "if n.refuse && !fromOwner && m.Re >= s.Re {"}}},
-	{"boot is not compared (L6)", "", []edit{{"ring/draft.go",
+	{"boot is not compared (L6)", "", "", []edit{{"ring/draft.go",
 		"return m != nil && m.Boot == h.Boot && m.State != Down", "return m != nil && m.State != Down"}}},
-	{"operations are not remembered (W2)", "", []edit{{"session/apply.go",
+	{"operations are not remembered (W2)", "", "", []edit{{"session/apply.go",
 		"if rec != nil && req.Op != (OpID{}) {", "if false {"}}},
-	{"long absence forgets nothing (E2)", "", []edit{{"replicate/offer.go",
-		"n.discardOld()", "_ = n.discardOld"}}},
-	{"no bound on queued writes (W2)", "", []edit{{"replicate/write.go",
+	{"long absence forgets nothing (E2)", "hermit", "", []edit{{"replicate/node.go",
+		"n.followDiscards(m.Discards, old)", ""}}},
+	{"no bound on queued writes (W2)", "tight", "", []edit{{"replicate/write.go",
 		"if len(w.queue) >= n.p.MaxQueue {", "if false {"}}},
-	{"uses are not made good for at a takeover (E3)", "", []edit{{"replicate/activate.go",
+	{"uses are not made good for at a takeover (E3)", "", "", []edit{{"replicate/activate.go",
 		"n.store.Extend(e, min(e.Deadline+int64(slack), n.now.Mono+int64(e.Rec.TTL)))", "_ = slack"}}},
-	{"fast path whatever was between (N4)", "", []edit{{"replicate/node.go",
+	{"fast path whatever was between (N4)", "", "", []edit{{"replicate/node.go",
 		"fast := mine && sl.active != 0 && sl.active == old.Re && s.PrevRe == old.Re && old.Owner == n.self.Num", "fast := mine && (sl.active != 0 || old.Re != 0)"}}},
-	{"pending writes are not asked for anew (N4)", "", []edit{{"replicate/node.go",
+	{"pending writes are not asked for anew (N4)", "", "", []edit{{"replicate/node.go",
 		"			w.need = n.copies(h)\n", ""}}},
+	{"replicas do not fence, and say so before their table does (W4)", "refuse", "", []edit{{"replicate/copy.go",
+		"case m.Re < s.Re:", "case m.Re < s.Re && !n.refuse:"}, {"replicate/copy.go",
+		"if n.refuse && !fromOwner {", "if n.refuse && !fromOwner && m.Re >= s.Re {"}, {"replicate/node.go",
+		"if p.epoch < n.t.Epoch && (", "if _, ack := m.(*Ack); !ack && p.epoch < n.t.Epoch && ("}}},
+	{"a learner goes on where its owner starts again (N9)", "refuse", "", []edit{{"replicate/node.go",
+		"	n.endAdding(h)\n	n.reviseLag(h)\n	if was && !mine {", "	n.reviseAdding(h)\n	n.reviseLag(h)\n	if was && !mine {"}}},
+	{"a learner counts before it has forgotten (N9)", "refuse", "", []edit{{"replicate/adding.go",
+		"n.askLearner(m.Slot)\n		}\n		return\n	}", "n.askLearner(m.Slot)\n		}\n	}"}}},
+	{"who dies together inherits from each other (L2)", "disk", "", []edit{{"ring/draft.go",
+		"return d.Outlived == nil || ", "return true || "}}},
+	{"copies acknowledge before it is on disk", "disk", "", []edit{{"replicate/journal.go",
+		"case *Ack, *SealAck,", "case *SealAck,"}}},
+	{"answers leave before it is on disk", "disk", "", []edit{{"replicate/call.go",
+		"case o.exact:\n		after = o.after\n", "default:\n		after = 0\n"}}},
+	{"reads wait for no disk", "disk", "", []edit{{"replicate/call.go",
+		"case o.exact:\n", "case o.exact && o.req != nil && !o.req.Kind.Mutates():\n		after = 0\n	case o.exact:\n"}}},
+	{"a disk that was lost counts as the one before (L3)", "disk", "", []edit{{"ring/members.go",
+		"!same && m.Store != (Store{}) && m.Store == next.Store", "!same && m.Store != (Store{})"}}},
+	{"changes are logged without their base", "disk", "", []edit{{"replicate/journal.go",
+		"e != nil && h < n.journal.whole {", "e != nil {"}, {"replicate/journal.go",
+		"if w.slot >= n.journal.whole {", "if false {"}}},
+	{"what a write has logged is not taken back", "disk", "", []edit{{"replicate/journal.go",
+		"if w.logged == 0 {\n		return\n	}\n	for _, id", "if true {\n		return\n	}\n	for _, id"}}},
+	{"who came back with its disk is not sent what it lacks (W6)", "disk", "", []edit{{"replicate/repair.go",
+		"ok && boot != l.who.Boot && !l.done", "false && ok && boot != l.who.Boot && !l.done"}}},
+	{"unsettled marks are not logged (S6)", "serve+partitions, disk", "", []edit{{"replicate/journal.go",
+		"if unsettled {\n		flags |= putUnsettled\n	}", ""}, {"replicate/journal.go",
+		"n.store.Settle(e, settled)\n	if n.journal.on {", "n.store.Settle(e, settled)\n	if false {"}}},
 }
 
 // apply writes the changed files and the list of them that go build reads.
@@ -131,7 +160,7 @@ func TestMutations(t *testing.T) {
 			t.Errorf("%s does not build: %s", m.name, out)
 			continue
 		}
-		out, err := exec.CommandContext(t.Context(), bin, "-test.run=TestSim$", "-failures=1", "-seeds="+strconv.Itoa(*mutate)).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), bin, "-test.run=TestSim$", "-failures=1", "-mode="+m.mode, "-seeds="+strconv.Itoa(*mutate)).CombinedOutput()
 		switch found := failedSeed.FindSubmatch(out); {
 		case err != nil && found != nil:
 			rule := regexp.MustCompile(`at [^:]*: ([^\n]{0,90})`).FindSubmatch(out)

@@ -62,6 +62,9 @@ func (s scenario) String() string {
 	if s.hermit {
 		mode += ", hermit"
 	}
+	if s.tight {
+		mode += ", tight"
+	}
 	return fmt.Sprintf("seed %d (%s, %d members)", s.seed, mode, s.members)
 }
 

@@ -128,6 +128,16 @@ func (n *node) tail() string {
 // cluster is three agents.
 type cluster []*node
 
+// withConfig writes a configuration file and returns the flag that names it.
+func withConfig(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "agent.hcl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "-config-file=" + file
+}
+
 // newCluster starts three agents, with further flags if there are any, and waits
 // until they are one cluster.
 func newCluster(t *testing.T, flags ...string) cluster {

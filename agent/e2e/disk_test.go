@@ -18,11 +18,7 @@ import (
 // newDiskCluster starts three agents that keep sessions on disk.
 func newDiskCluster(t *testing.T) cluster {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "disk.hcl")
-	if err := os.WriteFile(file, []byte("session {\n  durability = \"disk\"\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return newCluster(t, "-config-file="+file)
+	return newCluster(t, withConfig(t, "session {\n  durability = \"disk\"\n}\n"))
 }
 
 // killAll is kill -9 of all agents at once.

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rondel-project/rondel/command/flags"
 )
@@ -16,6 +17,9 @@ func attributes(words []string, text bool) (map[string]any, error) {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
 			return nil, flags.Misuse("%q is not of the form NAME=VALUE", word)
+		}
+		if !utf8.ValidString(word) {
+			return nil, flags.Misuse("%q is not UTF-8: names and values would arrive changed", word)
 		}
 		if _, twice := out[name]; twice {
 			return nil, flags.Misuse("attribute %q is given twice", name)

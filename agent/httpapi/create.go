@@ -130,6 +130,10 @@ func (s *Server) create(ctx context.Context, op *session.Request) (created, erro
 }
 
 func (r *request) writeCreated(w http.ResponseWriter, op *session.Request, c created) error {
+	attrs := make([]*session.Attr, len(op.Attrs))
+	for i := range op.Attrs {
+		attrs[i] = &op.Attrs[i]
+	}
 	v := view{
 		id:        c.id,
 		version:   c.version,
@@ -140,7 +144,7 @@ func (r *request) writeCreated(w http.ResponseWriter, op *session.Request, c cre
 		maxAge:    c.maxAge,
 		group:     op.Group,
 		principal: op.Principal,
-		attrs:     op.Attrs,
+		attrs:     attrs,
 		owner:     c.owner,
 		replicas:  c.replicas,
 	}

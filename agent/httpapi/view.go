@@ -18,7 +18,7 @@ type view struct {
 	created, accessed, expires time.Time
 	ttl, maxAge                time.Duration
 	group, principal           string
-	attrs                      []session.Attr
+	attrs                      []*session.Attr
 	owner                      string
 	replicas                   []string
 	stale                      bool
@@ -47,8 +47,8 @@ func viewOf(resp *session.Response, now time.Time) view {
 // appendJSON appends the shape of api.Session.
 func (v *view) appendJSON(b []byte) []byte {
 	size := 512
-	for i := range v.attrs {
-		size += len(v.attrs[i].Name) + len(v.attrs[i].Value)*4/3 + 64
+	for _, a := range v.attrs {
+		size += len(a.Name) + len(a.Value)*4/3 + 64
 	}
 	b = slices.Grow(b, size)
 	b = appendString(append(b, `{"ID":`...), string(v.id))
@@ -62,8 +62,7 @@ func (v *view) appendJSON(b []byte) []byte {
 	b = appendString(append(b, `,"Principal":`...), v.principal)
 	b = append(b, `,"Attributes":{`...)
 	first := true
-	for i := range v.attrs {
-		a := &v.attrs[i]
+	for _, a := range v.attrs {
 		if a.Dead {
 			continue
 		}

@@ -83,9 +83,9 @@ func (n *Node) stamp() session.Stamp {
 }
 
 // see advances the clock past the stamps of a record that came in (S4).
-func (n *Node) see(attrs []session.Attr) {
-	for i := range attrs {
-		n.hlc = max(n.hlc, attrs[i].Stamp.HLC)
+func (n *Node) see(attrs []*session.Attr) {
+	for _, a := range attrs {
+		n.hlc = max(n.hlc, a.Stamp.HLC)
 	}
 }
 

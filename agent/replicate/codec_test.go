@@ -17,7 +17,7 @@ func seedMessages(id session.ID) []Message {
 	full := &session.Update{ID: id, Full: rec, Left: time.Second, Age: time.Minute}
 	delta := &session.Update{
 		ID: id, Base: rec.Version(), Next: session.Version{Gen: rec.Gen, Ver: 3},
-		Set: []session.Attr{session.NewAttr("a", []byte("1"), "", false, session.Stamp{HLC: 7, Num: 1})},
+		Set: []*session.Attr{session.NewAttr("a", []byte("1"), "", false, session.Stamp{HLC: 7, Num: 1})},
 		Op:  &session.Op{ID: session.OpID{1}, Ver: 3, At: 1e9},
 	}
 	items := []Item{{id, rec.Version(), 77, false, true}, {id, rec.Version(), 78, true, false}}

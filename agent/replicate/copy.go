@@ -68,11 +68,13 @@ func (n *Node) storeUpdate(h ring.Slot, u *session.Update, fromOwner bool) bool 
 		// record tells.
 		return n.refuse && rec != nil && rec.Version() == u.Version()
 	}
-	if !n.refuse {
-		n.see(next.Attrs)
-		if rec != nil && u.Full != nil {
-			return n.storeMerged(h, e, u, fromOwner)
-		}
+	if u.Full == nil {
+		n.see(u.Set) // what the session holds beside came before
+	} else {
+		n.see(u.Full.Attrs)
+	}
+	if !n.refuse && rec != nil && u.Full != nil {
+		return n.storeMerged(h, e, u, fromOwner)
 	}
 	n.moved(h, u.ID)
 	n.put(h, next, u.Age, u.Left, u)

@@ -75,7 +75,7 @@ func TestNode_sameVersionWithOtherContentsIsAskedForWhole(t *testing.T) {
 	c.step(3, func(n *Node, out *Out) {
 		n.Receive(c.now, c.holder(2), c.table.Epoch, &Replicate{SlotRe{0, 1}, []*session.Update{{
 			ID: id, Base: session.Version{Gen: session.Gen{Re: 1}, Ver: 1}, Next: mine.Version(),
-			Set: []session.Attr{session.NewAttr("b", []byte("2"), "", false, session.Stamp{HLC: 9, Num: 2})},
+			Set: []*session.Attr{session.NewAttr("b", []byte("2"), "", false, session.Stamp{HLC: 9, Num: 2})},
 		}}}, out)
 	})
 	c.run(0)

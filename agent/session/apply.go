@@ -26,9 +26,9 @@ type Env struct {
 // Change is what Apply makes of a mutation.
 type Change struct {
 	Next *Record
-	Set  []Attr // the attributes that differ from the base, removed ones dead
-	Op   *Op    // to be remembered, nil if none
-	Full bool   // Set is not enough: send the whole record
+	Set  []*Attr // the attributes that differ from the base, removed ones dead
+	Op   *Op     // to be remembered, nil if none
+	Full bool    // Set is not enough: send the whole record
 	// Twin is the second record that the same write makes: of a rotation, the
 	// session under its new id.
 	Twin *Record
@@ -147,9 +147,11 @@ func replay(rec *Record, op *Op, req *Request) *Response {
 }
 
 // edit returns the attributes that the request sets or, dead, removes.
-func edit(rec *Record, req *Request, env Env, resp *Response) ([]Attr, *Response) {
-	put := func(name string, v []byte, typ string, dead bool) Attr { return NewAttr(name, v, typ, dead, env.Stamp) }
-	var set []Attr
+func edit(rec *Record, req *Request, env Env, resp *Response) ([]*Attr, *Response) {
+	put := func(name string, v []byte, typ string, dead bool) *Attr {
+		return NewAttr(name, v, typ, dead, env.Stamp)
+	}
+	var set []*Attr
 	switch req.Kind {
 	case Create, Patch, SetAttr, Put:
 		for i, a := range req.Attrs {
@@ -189,7 +191,7 @@ func edit(rec *Record, req *Request, env Env, resp *Response) ([]Attr, *Response
 		resp.Length, resp.Value = n, []byte(fmt.Sprint(n))
 		set = append(set, put(req.Name, v, "", false))
 	}
-	slices.SortFunc(set, func(a, b Attr) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(set, func(a, b *Attr) int { return strings.Compare(a.Name, b.Name) })
 	return set, nil
 }
 
@@ -215,8 +217,11 @@ func tooLarge(next *Record, limit int) *Response {
 
 // dropOldDead forgets removals that no copy can be unaware of any more.
 func (r *Record) dropOldDead(env Env) bool {
+	if r.dead == 0 {
+		return false
+	}
 	limit := uint64(max(0, env.Wall-env.KeepDeadAt.Milliseconds())) << 16
-	old := func(a Attr) bool { return a.Dead && a.Stamp.HLC < limit }
+	old := func(a *Attr) bool { return a.Dead && a.Stamp.HLC < limit }
 	if slices.ContainsFunc(r.Attrs, old) {
 		r.Attrs = slices.DeleteFunc(slices.Clone(r.Attrs), old)
 		r.seal()
@@ -232,18 +237,18 @@ const maxDead = 128
 
 // dropManyDead forgets the oldest half of the removals when there are too many.
 func (r *Record) dropManyDead() bool {
-	var stamps []Stamp
-	for i := range r.Attrs {
-		if r.Attrs[i].Dead {
-			stamps = append(stamps, r.Attrs[i].Stamp)
-		}
-	}
-	if len(stamps) <= maxDead {
+	if r.dead <= maxDead {
 		return false
+	}
+	var stamps []Stamp
+	for _, a := range r.Attrs {
+		if a.Dead {
+			stamps = append(stamps, a.Stamp)
+		}
 	}
 	slices.SortFunc(stamps, Stamp.Compare)
 	limit := stamps[len(stamps)-maxDead/2]
-	r.Attrs = slices.DeleteFunc(r.Attrs, func(a Attr) bool { return a.Dead && a.Stamp.Compare(limit) < 0 })
+	r.Attrs = slices.DeleteFunc(r.Attrs, func(a *Attr) bool { return a.Dead && a.Stamp.Compare(limit) < 0 })
 	r.seal()
 	return true
 }

@@ -390,7 +390,7 @@ func TestApply_deltaEqualsFull(t *testing.T) {
 			if !rec.Dead && fmt.Sprint(alive) != fmt.Sprint(model) {
 				t.Fatalf("after %+v: %v, want %v", req, alive, model)
 			}
-			if !env.KeepDead && slices.ContainsFunc(rec.Attrs, func(a Attr) bool { return a.Dead }) {
+			if !env.KeepDead && slices.ContainsFunc(rec.Attrs, func(a *Attr) bool { return a.Dead }) {
 				t.Fatal("a removed attribute left a mark")
 			}
 		}

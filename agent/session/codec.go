@@ -31,7 +31,7 @@ type Update struct {
 	Full *Record
 	Base Version
 	Next Version
-	Set  []Attr
+	Set  []*Attr
 	Op   *Op
 	Left time.Duration // until it expires if nobody uses it
 	Age  time.Duration // since it was created
@@ -104,28 +104,35 @@ func appendAttr(b []byte, a *Attr) []byte {
 	return codec.AppendBytes(b, a.Value)
 }
 
-func readAttr(r *codec.Reader) Attr {
-	name, typ, dead := r.String(maxName), r.String(maxName), r.Bool()
-	stamp := Stamp{HLC: r.Uvarint(), Num: readNumber(r)}
-	return NewAttr(name, slices.Clone(r.Bytes(maxValue)), typ, dead, stamp)
+func readAttr(r *codec.Reader) *Attr {
+	a := readPlainAttr(r)
+	return NewAttr(a.Name, a.Value, a.Type, a.Dead, a.Stamp)
+}
+
+// readPlainAttr reads an attribute that no record holds: it needs no checksum.
+func readPlainAttr(r *codec.Reader) Attr {
+	return Attr{
+		Name: r.String(maxName), Type: r.String(maxName), Dead: r.Bool(), Stamp: Stamp{HLC: r.Uvarint(), Num: readNumber(r)},
+		Value: slices.Clone(r.Bytes(maxValue)),
+	}
 }
 
 const attrMin = 6 // bytes of the smallest attribute
 
-func appendAttrs(b []byte, attrs []Attr) []byte {
+func appendAttrs(b []byte, attrs []*Attr) []byte {
 	b = binary.AppendUvarint(b, uint64(len(attrs)))
-	for i := range attrs {
-		b = appendAttr(b, &attrs[i])
+	for _, a := range attrs {
+		b = appendAttr(b, a)
 	}
 	return b
 }
 
-func readAttrs(r *codec.Reader) []Attr {
+func readAttrs(r *codec.Reader) []*Attr {
 	n := r.Count(attrMin)
 	if n == 0 {
 		return nil
 	}
-	attrs := make([]Attr, 0, n)
+	attrs := make([]*Attr, 0, n)
 	for range n {
 		attrs = append(attrs, readAttr(r))
 	}
@@ -134,7 +141,7 @@ func readAttrs(r *codec.Reader) []Attr {
 
 // sorted fails the reader unless the attributes are in strict order of name,
 // as every record has them.
-func sorted(r *codec.Reader, attrs []Attr) {
+func sorted(r *codec.Reader, attrs []*Attr) {
 	for i := 1; i < len(attrs); i++ {
 		if attrs[i-1].Name >= attrs[i].Name {
 			r.Fail(fmt.Errorf("attributes out of order: %w", codec.ErrMalformed))

@@ -37,6 +37,15 @@ func unshift(u *Update, by int64) {
 	}
 }
 
+// plain is an attribute as a request carries it.
+func plain(a *Attr) Attr {
+	p := Attr{Name: a.Name, Value: a.Value, Type: a.Type, Dead: a.Dead, Stamp: a.Stamp}
+	if len(p.Value) == 0 {
+		p.Value = nil
+	}
+	return p
+}
+
 // tidy makes nil of empty slices, which the wire does not tell apart.
 func tidy(r *Record) *Record {
 	if r == nil {
@@ -45,10 +54,11 @@ func tidy(r *Record) *Record {
 	n := *r
 	n.Attrs, n.Ops = nil, nil
 	for _, a := range r.Attrs {
-		if len(a.Value) == 0 {
-			a.Value = nil
+		x := *a
+		if len(x.Value) == 0 {
+			x.Value = nil
 		}
-		n.Attrs = append(n.Attrs, a)
+		n.Attrs = append(n.Attrs, &x)
 	}
 	for _, o := range r.Ops {
 		if len(o.Value) == 0 {
@@ -126,7 +136,9 @@ var genRequest = rapid.Custom(func(t *rapid.T) *Request {
 	if rapid.Bool().Draw(t, "hasOp") {
 		q.Op, q.Body = opID(rapid.IntRange(0, 9).Draw(t, "op")), rapid.Uint64().Draw(t, "body")
 	}
-	q.Attrs = tidy(&Record{Attrs: rapid.SliceOfN(genAttr, 0, 4).Draw(t, "attrs")}).Attrs
+	for _, a := range rapid.SliceOfN(genAttr, 0, 4).Draw(t, "attrs") {
+		q.Attrs = append(q.Attrs, plain(a))
+	}
 	return q
 })
 
@@ -142,7 +154,9 @@ func TestRequest_roundTrip(t *testing.T) {
 		if len(got.Value) == 0 {
 			got.Value = nil
 		}
-		got.Attrs = tidy(&Record{Attrs: got.Attrs}).Attrs
+		for i := range got.Attrs {
+			got.Attrs[i] = plain(&got.Attrs[i])
+		}
 		if !reflect.DeepEqual(got, q) {
 			t.Fatalf("got  %+v\nwant %+v", got, q)
 		}
@@ -168,7 +182,7 @@ var genResponse = rapid.Custom(func(t *rapid.T) *Response {
 		p.Value = v
 	}
 	if rapid.Bool().Draw(t, "hasAttr") {
-		p.Attr = &tidy(&Record{Attrs: []Attr{genAttr.Draw(t, "attr")}}).Attrs[0]
+		p.Attr = tidy(&Record{Attrs: []*Attr{genAttr.Draw(t, "attr")}}).Attrs[0]
 	}
 	if rapid.Bool().Draw(t, "hasRecord") {
 		p.Record = tidy(genRecord("s").Draw(t, "record"))
@@ -190,7 +204,7 @@ func TestResponse_roundTrip(t *testing.T) {
 			got.Value = nil
 		}
 		if got.Attr != nil {
-			got.Attr = &tidy(&Record{Attrs: []Attr{*got.Attr}}).Attrs[0]
+			got.Attr = tidy(&Record{Attrs: []*Attr{got.Attr}}).Attrs[0]
 		}
 		if p.Record != nil { // what it remembers of resends stays with the owner
 			rec := *p.Record
@@ -205,11 +219,11 @@ func TestResponse_roundTrip(t *testing.T) {
 
 func TestCodec_brokenRecordsAreRefused(t *testing.T) {
 	t.Parallel()
-	attr := func(name string) Attr { return NewAttr(name, nil, "", false, Stamp{}) }
+	attr := func(name string) *Attr { return NewAttr(name, nil, "", false, Stamp{}) }
 	for name, rec := range map[string]*Record{
-		"attributes out of order":   {ID: "s", Attrs: []Attr{attr("b"), attr("a")}},
-		"an attribute twice":        {ID: "s", Attrs: []Attr{attr("a"), attr("a")}},
-		"a tombstone with contents": {ID: "s", Dead: true, Attrs: []Attr{attr("a")}},
+		"attributes out of order":   {ID: "s", Attrs: []*Attr{attr("b"), attr("a")}},
+		"an attribute twice":        {ID: "s", Attrs: []*Attr{attr("a"), attr("a")}},
+		"a tombstone with contents": {ID: "s", Dead: true, Attrs: []*Attr{attr("a")}},
 		"no id":                     {},
 		"a negative TTL":            {ID: "s", TTL: -1},
 		"an id of 5 KiB":            {ID: ID(make([]byte, 5<<10))},

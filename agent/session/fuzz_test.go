@@ -13,7 +13,7 @@ func seedRecords() []*Record {
 	live := &Record{
 		ID: "s", Gen: Gen{Re: 300, Detach: 1, Num: 2}, Ver: 9, Created: 1_700_000_000_000, TTL: time.Minute, MaxAge: time.Hour,
 		Group: "g", Principal: "p",
-		Attrs: []Attr{NewAttr("a", []byte("1"), "", false, Stamp{HLC: 1 << 40, Num: 3}), NewAttr("b", nil, "", true, Stamp{HLC: 2}), NewAttr("c", []byte{0, 255}, "image/png", false, Stamp{})},
+		Attrs: []*Attr{NewAttr("a", []byte("1"), "", false, Stamp{HLC: 1 << 40, Num: 3}), NewAttr("b", nil, "", true, Stamp{HLC: 2}), NewAttr("c", []byte{0, 255}, "image/png", false, Stamp{})},
 		Ops:   []Op{{ID: opID(1), Body: 7, Ver: 8, At: testNow - 5, Value: []byte("3"), Auto: true}},
 	}
 	live.seal()
@@ -78,7 +78,7 @@ func FuzzReadUpdate(f *testing.F) {
 func FuzzReadRequest(f *testing.F) {
 	f.Add(AppendRequest(nil, &Request{Kind: Get, ID: "s", Stale: true}))
 	f.Add(AppendRequest(nil, &Request{
-		Kind: Patch, ID: "s", Attrs: seedRecords()[0].Attrs, IfMatch: []Version{{Ver: 3}}, Op: opID(3), Body: 8,
+		Kind: Patch, ID: "s", Attrs: []Attr{*seedRecords()[0].Attrs[0]}, IfMatch: []Version{{Ver: 3}}, Op: opID(3), Body: 8,
 		Acks: AcksDefault, AutoOp: true, TTL: time.Minute,
 	}))
 	f.Add(AppendRequest(nil, &Request{Kind: Rotate, ID: "s", NewID: "t"}))
@@ -104,7 +104,7 @@ func FuzzReadRequest(f *testing.F) {
 
 func FuzzReadResponse(f *testing.F) {
 	rec := seedRecords()[0]
-	f.Add(AppendResponse(nil, &Response{Status: OK, ID: "s", Record: rec, Attr: &rec.Attrs[0], Left: time.Minute, Replicas: nil, Owner: 1}, testNow))
+	f.Add(AppendResponse(nil, &Response{Status: OK, ID: "s", Record: rec, Attr: rec.Attrs[0], Left: time.Minute, Replicas: nil, Owner: 1}, testNow))
 	f.Add(AppendResponse(nil, fail(Unavailable, "no_leader", "later"), testNow))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := codec.NewReader(b)

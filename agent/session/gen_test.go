@@ -29,7 +29,7 @@ var (
 		}
 		return Version{Gen: g, Ver: rapid.Uint64Range(0, 3).Draw(t, "ver")}
 	})
-	genAttr = rapid.Custom(func(t *rapid.T) Attr {
+	genAttr = rapid.Custom(func(t *rapid.T) *Attr {
 		dead := rapid.IntRange(0, 3).Draw(t, "dead") == 0
 		if dead {
 			return NewAttr(genName.Draw(t, "name"), nil, "", true, genStamp.Draw(t, "stamp"))
@@ -37,9 +37,9 @@ var (
 		typ := rapid.SampledFrom([]string{"", "text/plain"}).Draw(t, "type")
 		return NewAttr(genName.Draw(t, "name"), genValue.Draw(t, "value"), typ, false, genStamp.Draw(t, "stamp"))
 	})
-	genAttrs = rapid.Map(rapid.SliceOfN(genAttr, 0, 4), func(list []Attr) []Attr {
-		slices.SortStableFunc(list, func(a, b Attr) int { return strings.Compare(a.Name, b.Name) })
-		return slices.CompactFunc(list, func(a, b Attr) bool { return a.Name == b.Name })
+	genAttrs = rapid.Map(rapid.SliceOfN(genAttr, 0, 4), func(list []*Attr) []*Attr {
+		slices.SortStableFunc(list, func(a, b *Attr) int { return strings.Compare(a.Name, b.Name) })
+		return slices.CompactFunc(list, func(a, b *Attr) bool { return a.Name == b.Name })
 	})
 	genOp = rapid.Custom(func(t *rapid.T) Op {
 		return Op{

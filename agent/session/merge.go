@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // Merge joins two states of one session that were written on two sides of a
@@ -36,7 +35,7 @@ func Merge(a, b *Record) (m *Record, conflicts int) {
 	}
 	n.Attrs = slices.Clone(hi.Attrs)
 	for _, y := range lo.Attrs {
-		i, ok := slices.BinarySearchFunc(n.Attrs, y.Name, func(x Attr, name string) int { return strings.Compare(x.Name, name) })
+		i, ok := find(n.Attrs, y.Name)
 		if !ok {
 			n.Attrs = slices.Insert(n.Attrs, i, y)
 			continue

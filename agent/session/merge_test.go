@@ -96,7 +96,7 @@ func TestMerge_picksTheHigherStampOfEachAttribute(t *testing.T) {
 			return
 		}
 		m, conflicts := Merge(a, b)
-		want := map[string]Attr{}
+		want := map[string]*Attr{}
 		differ := 0
 		for _, x := range append(slices.Clone(a.Attrs), b.Attrs...) {
 			old, ok := want[x.Name]
@@ -142,7 +142,7 @@ func checkDerived(t *rapid.T, r *Record) {
 	if n.attrSum != r.attrSum || n.size != r.size {
 		t.Fatalf("derived values are off: sum %x size %d, want %x and %d", r.attrSum, r.size, n.attrSum, n.size)
 	}
-	if !slices.IsSortedFunc(r.Attrs, func(a, b Attr) int { return strings.Compare(a.Name, b.Name) }) {
+	if !slices.IsSortedFunc(r.Attrs, func(a, b *Attr) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Fatal("attributes out of order")
 	}
 }

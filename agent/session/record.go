@@ -96,7 +96,7 @@ func (s Stamp) Compare(o Stamp) int {
 	return cmp.Or(cmp.Compare(s.HLC, o.HLC), cmp.Compare(s.Num, o.Num))
 }
 
-// Attr is one attribute. Value is never changed in place.
+// Attr is one attribute. It is never changed once a record holds it.
 type Attr struct {
 	Name  string
 	Value []byte
@@ -107,8 +107,8 @@ type Attr struct {
 }
 
 // NewAttr returns an attribute with its checksum.
-func NewAttr(name string, value []byte, contentType string, dead bool, stamp Stamp) Attr {
-	a := Attr{Name: name, Value: value, Type: contentType, Dead: dead, Stamp: stamp}
+func NewAttr(name string, value []byte, contentType string, dead bool, stamp Stamp) *Attr {
+	a := &Attr{Name: name, Value: value, Type: contentType, Dead: dead, Stamp: stamp}
 	var d xxhash.Digest
 	d.Reset()
 	var n [29]byte
@@ -152,7 +152,9 @@ const (
 )
 
 // Record is one state of one session. It is immutable; its slices are shared
-// with the states before and after it.
+// with the states before and after it. Each attribute is a piece of memory of its
+// own, so that a state which differs in one costs a pointer for each of the others
+// and keeps nothing alive that was replaced.
 type Record struct {
 	ID        ID
 	Gen       Gen
@@ -162,12 +164,13 @@ type Record struct {
 	MaxAge    time.Duration
 	Group     string
 	Principal string
-	Attrs     []Attr // sorted by name
-	Ops       []Op   // oldest first
-	Dead      bool   // tombstone: deleted, expired or rotated away
-	Rotated   ID     // tombstone of a rotation: the new id
+	Attrs     []*Attr // sorted by name
+	Ops       []Op    // oldest first
+	Dead      bool    // tombstone: deleted, expired or rotated away
+	Rotated   ID      // tombstone of a rotation: the new id
 	attrSum   uint64
 	size      int
+	dead      int // how many attributes are
 }
 
 // Version returns the record's place in the order of its session's states.
@@ -176,13 +179,17 @@ func (r *Record) Version() Version { return Version{r.Gen, r.Ver} }
 // Attr returns the living attribute of that name, or nil.
 func (r *Record) Attr(name string) *Attr {
 	if i, ok := r.find(name); ok && !r.Attrs[i].Dead {
-		return &r.Attrs[i]
+		return r.Attrs[i]
 	}
 	return nil
 }
 
 func (r *Record) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(r.Attrs, name, func(a Attr, n string) int { return strings.Compare(a.Name, n) })
+	return find(r.Attrs, name)
+}
+
+func find(attrs []*Attr, name string) (int, bool) {
+	return slices.BinarySearchFunc(attrs, name, func(a *Attr, n string) int { return strings.Compare(a.Name, n) })
 }
 
 // Size returns the bytes that count against session.max_size: names, values
@@ -212,13 +219,19 @@ func (r *Record) Sum() uint64 {
 
 // seal computes what is derived from the attributes.
 func (r *Record) seal() {
-	r.attrSum, r.size = 0, 0
-	for i := range r.Attrs {
-		a := &r.Attrs[i]
-		r.attrSum += a.sum
-		if !a.Dead {
-			r.size += a.size()
-		}
+	r.attrSum, r.size, r.dead = 0, 0, 0
+	for _, a := range r.Attrs {
+		r.count(a, +1)
+	}
+}
+
+// count adds to what is derived, or with -1 takes off it, what a is worth.
+func (r *Record) count(a *Attr, by int) {
+	r.attrSum += uint64(by) * a.sum
+	if a.Dead {
+		r.dead += by
+	} else {
+		r.size += by * a.size()
 	}
 }
 
@@ -226,16 +239,12 @@ func (a *Attr) size() int { return len(a.Name) + len(a.Value) + len(a.Type) }
 
 // with returns the attributes of r with those of set put in their place, and
 // the changed sums. Dead ones are kept only where keepDead.
-func (r *Record) with(set []Attr, keepDead bool) {
+func (r *Record) with(set []*Attr, keepDead bool) {
 	attrs := slices.Clone(r.Attrs)
 	for _, a := range set {
-		i, ok := slices.BinarySearchFunc(attrs, a.Name, func(x Attr, n string) int { return strings.Compare(x.Name, n) })
+		i, ok := find(attrs, a.Name)
 		if ok {
-			old := &attrs[i]
-			r.attrSum -= old.sum
-			if !old.Dead {
-				r.size -= old.size()
-			}
+			r.count(attrs[i], -1)
 		}
 		switch {
 		case a.Dead && !keepDead:
@@ -248,10 +257,7 @@ func (r *Record) with(set []Attr, keepDead bool) {
 		default:
 			attrs = slices.Insert(attrs, i, a)
 		}
-		r.attrSum += a.sum
-		if !a.Dead {
-			r.size += a.size()
-		}
+		r.count(a, +1)
 	}
 	r.Attrs = attrs
 }

@@ -61,7 +61,11 @@ func TestSum_ignoresDeadlinesAndOperations(t *testing.T) {
 		}
 		n = *r
 		set := genAttr.Draw(t, "set")
-		n.with([]Attr{set}, true)
+		n.with([]*Attr{set}, true)
+		anew := n
+		if anew.seal(); anew.attrSum != n.attrSum || anew.size != n.size || anew.dead != n.dead {
+			t.Fatalf("changed %+v, worked out anew %+v", n, anew)
+		}
 		i, was := r.find(set.Name)
 		same := was && r.Attrs[i].sum == set.sum
 		if (n.Sum() == r.Sum()) != same || SameContent(&n, r) != same {
@@ -83,7 +87,7 @@ func TestSum_ignoresDeadlinesAndOperations(t *testing.T) {
 func TestNewAttr_fieldsDoNotRunIntoEachOther(t *testing.T) {
 	t.Parallel()
 	seen := map[uint64]int{}
-	for i, a := range []Attr{
+	for i, a := range []*Attr{
 		NewAttr("ab", []byte("c"), "", false, Stamp{}), NewAttr("a", []byte("bc"), "", false, Stamp{}),
 		NewAttr("a", []byte("c"), "b", false, Stamp{}), NewAttr("", []byte("abc"), "", false, Stamp{}),
 		NewAttr("", nil, "", true, Stamp{}), NewAttr("", nil, "", false, Stamp{}),

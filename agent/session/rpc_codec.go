@@ -34,7 +34,11 @@ func AppendRequest(b []byte, q *Request) []byte {
 	for _, v := range q.IfMatch {
 		b = appendVersion(b, v)
 	}
-	return appendAttrs(b, q.Attrs)
+	b = binary.AppendUvarint(b, uint64(len(q.Attrs)))
+	for i := range q.Attrs {
+		b = appendAttr(b, &q.Attrs[i])
+	}
+	return b
 }
 
 // ReadRequest reads what AppendRequest wrote.
@@ -54,7 +58,12 @@ func ReadRequest(r *codec.Reader) *Request {
 	for range r.Count(4) {
 		q.IfMatch = append(q.IfMatch, readVersion(r))
 	}
-	q.Attrs = readAttrs(r)
+	if n := r.Count(attrMin); n > 0 {
+		q.Attrs = make([]Attr, 0, n)
+		for range n {
+			q.Attrs = append(q.Attrs, readPlainAttr(r))
+		}
+	}
 	if q.Kind < Get || q.Kind > Rotate {
 		r.Fail(codec.ErrMalformed)
 	}
@@ -123,8 +132,7 @@ func ReadResponse(r *codec.Reader, now int64) *Response {
 		p.Replicas = append(p.Replicas, readNumber(r))
 	}
 	if flags&8 != 0 {
-		a := readAttr(r)
-		p.Attr = &a
+		p.Attr = readAttr(r)
 	}
 	if flags&4 != 0 {
 		p.Record = ReadRecord(r, now)

@@ -126,7 +126,8 @@ func (n *Node) moved(h ring.Slot, id session.ID) {
 // learner that has been sent everything.
 func (n *Node) compare(h ring.Slot) {
 	sl := &n.slots[h]
-	sl.repair = n.now.Mono + n.jitter(n.p.Repair)
+	// Those of one second leave together: what an idle member costs is being woken.
+	sl.repair = (n.now.Mono + n.jitter(n.p.Repair)) / 1e9 * 1e9
 	sl.cmp = nil
 	if n.isDetached() {
 		return

@@ -99,7 +99,7 @@ func (r *RaftLayer) track(conn net.Conn) (net.Conn, error) {
 		conn.Close()
 		return nil, fmt.Errorf("raft connection: %w", net.ErrClosed)
 	}
-	c := &raftConn{Conn: conn, layer: r}
+	c := &raftConn{Conn: unwatched(conn), layer: r}
 	r.conns[c] = struct{}{}
 	return c, nil
 }

@@ -45,6 +45,39 @@ func (r *rawReader) Read(b []byte) (int, error) {
 	return r.n, nil
 }
 
+// unwatchedConn is a connection of which neither reads nor writes make the scheduler
+// look up. One goroutine reads from it, and one writes.
+type unwatchedConn struct {
+	net.Conn
+	in  io.Reader
+	raw syscall.RawConn
+}
+
+// unwatched returns conn, made so where that is possible.
+func unwatched(conn net.Conn) net.Conn {
+	in, ok := reader(conn).(*rawReader)
+	if !ok {
+		return conn
+	}
+	return &unwatchedConn{conn, in, in.raw}
+}
+
+// Read implements net.Conn.
+func (c *unwatchedConn) Read(b []byte) (int, error) { return c.in.Read(b) }
+
+// Write implements net.Conn.
+func (c *unwatchedConn) Write(b []byte) (n int, err error) {
+	err = c.raw.Write(func(fd uintptr) bool {
+		n = tryWrite(fd, b)
+		return true
+	})
+	if err != nil || n == len(b) {
+		return n, err
+	}
+	more, err := c.Conn.Write(b[n:]) // waits, or meets what is wrong
+	return n + more, err
+}
+
 // try returns false to be called again when something can be read.
 func (r *rawReader) try(fd uintptr) bool {
 	var again bool

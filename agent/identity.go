@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rondel-project/rondel/agent/internal/wholefile"
 	"github.com/rondel-project/rondel/agent/member"
 )
 
@@ -61,7 +62,7 @@ func openIdentity(dir string) (_ *identity, err error) {
 			return nil, fmt.Errorf("%s is missing, but there is Raft state of some member in %s: restore the file, or move the whole directory away to start as a new member", path, dir)
 		}
 		i.id = member.NewID()
-		if err := writeAtomic(path, []byte(i.id+"\n")); err != nil {
+		if err := wholefile.Write(path, []byte(i.id+"\n")); err != nil {
 			return nil, fmt.Errorf("write the node id: %w", err)
 		}
 	case err != nil:
@@ -100,7 +101,7 @@ func (i *identity) setCluster(c [16]byte) error {
 	if i.dir == "" {
 		return nil
 	}
-	return writeAtomic(filepath.Join(i.dir, clusterFile), []byte(hex.EncodeToString(c[:])+"\n"))
+	return wholefile.Write(filepath.Join(i.dir, clusterFile), []byte(hex.EncodeToString(c[:])+"\n"))
 }
 
 // path returns the path of a file or folder in the data directory, "" where
@@ -118,28 +119,4 @@ func (i *identity) close() error {
 		return nil
 	}
 	return i.lock.Close()
-}
-
-// writeAtomic writes a file so that a crash leaves the old one or the new one.
-func writeAtomic(path string, b []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(b); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

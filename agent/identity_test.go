@@ -81,28 +81,6 @@ func TestIdentity_unusableDirectory(t *testing.T) {
 	}
 }
 
-// A crash leaves the old file or the new one, and no others.
-func TestWriteAtomic(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x")
-	for _, text := range []string{"one", "two, which is longer", ""} {
-		if err := writeAtomic(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := os.ReadFile(path); err != nil || string(b) != text {
-			t.Errorf("read %q, %v", b, err)
-		}
-	}
-	if err := writeAtomic(filepath.Join(dir, "none", "x"), nil); err == nil {
-		t.Error("a file in a directory that is not there was written")
-	}
-	list, err := os.ReadDir(dir)
-	if err != nil || len(list) != 1 {
-		t.Errorf("left in the directory: %v, %v", list, err)
-	}
-}
-
 func TestForget_onlyWhoHasLeft(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

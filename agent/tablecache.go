@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rondel-project/rondel/agent/internal/wholefile"
 	"github.com/rondel-project/rondel/agent/ring"
 )
 
@@ -49,7 +50,7 @@ func (a *Agent) cacheTable(ctx context.Context) error {
 	failed := false
 	for {
 		if t := a.engine.View().Table; t.Epoch > kept {
-			err := writeAtomic(a.id.path(tableFile), ring.AppendTable(nil, t))
+			err := wholefile.Write(a.id.path(tableFile), ring.AppendTable(nil, t))
 			if err == nil {
 				kept = t.Epoch
 			} else if !failed {

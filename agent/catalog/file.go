@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rondel-project/rondel/agent/internal/wholefile"
 )
 
 const (
@@ -133,32 +135,8 @@ func writeFile(dir string, doc document) error {
 	if err != nil {
 		return fmt.Errorf("keep registered services: %w", err)
 	}
-	if err := replace(filepath.Join(dir, fileName), append(b, '\n')); err != nil {
+	if err := wholefile.Write(filepath.Join(dir, fileName), append(b, '\n')); err != nil {
 		return fmt.Errorf("keep registered services: %w", err)
 	}
 	return nil
-}
-
-func replace(path string, b []byte) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -172,22 +173,13 @@ func (l *Local) Deregister(id string) error {
 // SetMaintenance takes an instance out of service, or back in. It is kept over
 // restarts.
 func (l *Local) SetMaintenance(id string, on bool, reason string) error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	if err := l.change(id, func(o *owned) (*owned, error) {
-		if o == nil {
-			return nil, ErrUnknownInstance
-		}
-		n := *o
-		n.maint, n.reason = on, ""
+	err := l.edit(id, func(o *owned) {
+		o.maint, o.reason = on, ""
 		if on {
-			n.reason = cut(reason)
-			if n.reason == "" {
-				n.reason = "in maintenance"
-			}
+			o.reason = cmp.Or(cut(reason), "in maintenance")
 		}
-		return &n, nil
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("maintenance of %s: %w", id, err)
 	}
 	return nil
@@ -196,19 +188,24 @@ func (l *Local) SetMaintenance(id string, on bool, reason string) error {
 // SetDrain makes an instance take no new clients, or take them again. It is
 // kept over restarts.
 func (l *Local) SetDrain(id string, on bool) error {
+	if err := l.edit(id, func(o *owned) { o.drain = on }); err != nil {
+		return fmt.Errorf("drain %s: %w", id, err)
+	}
+	return nil
+}
+
+// edit changes an instance that is there.
+func (l *Local) edit(id string, f func(*owned)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	if err := l.change(id, func(o *owned) (*owned, error) {
+	return l.change(id, func(o *owned) (*owned, error) {
 		if o == nil {
 			return nil, ErrUnknownInstance
 		}
 		n := *o
-		n.drain = on
+		f(&n)
 		return &n, nil
-	}); err != nil {
-		return fmt.Errorf("drain %s: %w", id, err)
-	}
-	return nil
+	})
 }
 
 // change computes what becomes of an instance, writes the file and only then

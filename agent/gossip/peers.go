@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondel-project/rondel/agent/internal/wholefile"
 	"github.com/rondel-project/rondel/agent/member"
 )
 
@@ -122,29 +123,9 @@ func (g *Gossip) savePeers() {
 	slices.SortFunc(doc.Peers, func(a, b peer) int { return strings.Compare(a.Name, b.Name) })
 	b, err := json.MarshalIndent(doc, "", "  ")
 	if err == nil {
-		err = writeAtomically(filepath.Join(g.opts.DataDir, peersFile), append(b, '\n'))
+		err = wholefile.Write(filepath.Join(g.opts.DataDir, peersFile), append(b, '\n'))
 	}
 	if err != nil {
 		g.log.Warn("known peers are not saved", "error", err)
 	}
-}
-
-// writeAtomically replaces a file by one that is whole, or leaves it.
-func writeAtomically(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -26,11 +26,7 @@ func (s *Server) attributeGet(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	known, err := r.known()
-	if err != nil {
-		return err
-	}
-	resp, err := s.do(r, op)
+	resp, known, err := s.read(r, op)
 	if err != nil {
 		return err
 	}

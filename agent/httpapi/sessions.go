@@ -58,11 +58,7 @@ func (s *Server) sessionGet(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	known, err := r.known()
-	if err != nil {
-		return err
-	}
-	resp, err := s.do(r, op)
+	resp, known, err := s.read(r, op)
 	if err != nil {
 		return err
 	}
@@ -80,6 +76,17 @@ func (s *Server) sessionGet(w http.ResponseWriter, r *request) error {
 		s.buffers.Put(buf)
 	}
 	return nil
+}
+
+// read runs an operation that changes nothing, and returns the versions that the
+// client has already.
+func (s *Server) read(r *request, op *session.Request) (*session.Response, entityTags, error) {
+	known, err := r.known()
+	if err != nil {
+		return nil, known, err
+	}
+	resp, err := s.do(r, op)
+	return resp, known, err
 }
 
 // known returns the versions that the client has already.

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 
 	"github.com/rondel-project/rondel/agent/internal/entrylog"
+	"github.com/rondel-project/rondel/agent/internal/wholefile"
 )
 
 // segmentSize is the size of a log's files: each is made in full when it is
@@ -228,7 +229,7 @@ func (j *journal) settle() error {
 	if err := errors.Join(j.mark(), j.end.Sync()); err != nil {
 		return err
 	}
-	return syncDir(j.dir)
+	return wholefile.SyncDir(j.dir)
 }
 
 func (j *journal) sync() error {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/rondel-project/rondel/agent/internal/wholefile"
 )
 
 const (
@@ -63,7 +65,7 @@ func (s *Store) writeLabel(id ID, clean bool) error {
 	if err != nil {
 		return err
 	}
-	return s.replace(labelFile, append(b, '\n'))
+	return wholefile.Write(s.path(labelFile), append(b, '\n'))
 }
 
 // dropLabel makes sure that a restart does not take what is there for whole.
@@ -71,31 +73,7 @@ func (s *Store) dropLabel() error {
 	if err := s.o.Remove(s.path(labelFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("drop the store's id: %w", err)
 	}
-	return syncDir(s.o.Dir)
-}
-
-// replace writes a small file that is either the old or the new one, whatever
-// happens.
-func (s *Store) replace(name string, b []byte) error {
-	f, err := os.CreateTemp(s.o.Dir, name+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), s.path(name))
-	}
-	return errors.Join(err, syncDir(s.o.Dir))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return wholefile.SyncDir(s.o.Dir)
 }
 
 // current returns the directory of the log, "" where there is none yet, and the

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/rondel-project/rondel/agent/internal/wholefile"
 )
 
 // Report says what Load has found.
@@ -240,7 +242,7 @@ func (s *Store) begin() error {
 	if err := s.dropLabel(); err != nil {
 		return err
 	}
-	if err := s.replace(currentFile, []byte(name+"\n"+s.o.Member+"\n")); err != nil {
+	if err := wholefile.Write(s.path(currentFile), []byte(name+"\n"+s.o.Member+"\n")); err != nil {
 		return fmt.Errorf("name the log of sessions: %w", err)
 	}
 	s.id = newID()

@@ -45,6 +45,9 @@ func (c *crowd) add() {
 	}
 	left, certain, ended := asked, true, false
 	end := func(r *session.Response) {
+		if r != nil {
+			w.logf("crowd %s op %x: %d %s", c.id[12:16], req.Op[:4], r.Status, r.Code)
+		}
 		switch {
 		case ended:
 			return

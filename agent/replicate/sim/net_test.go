@@ -45,8 +45,11 @@ func (n *network) linked(a, b int) bool {
 	return a == b || n.cut[a][b] <= n.w.now && n.cut[b][a] <= n.w.now
 }
 
-// carry lets f happen at the other end, or not.
-func (n *network) carry(from, to int, lane int, f func()) {
+// carry lets f happen at the other end, or not, or twice. Nothing in agent/wire
+// carries a message twice; only a refused request counts on that.
+func (n *network) carry(from, to int, lane int, f func()) { n.carryOnce(from, to, lane, false, f) }
+
+func (n *network) carryOnce(from, to int, lane int, once bool, f func()) {
 	w := n.w
 	if from == to {
 		w.at(w.between(5*us, 50*us), to, f)
@@ -74,7 +77,7 @@ func (n *network) carry(from, to int, lane int, f func()) {
 	case p < 0.010: // left over in an old connection: late and out of order
 		w.at(delay+w.between(2*ms, 900*ms), to, f)
 		return
-	case p < 0.013:
+	case p < 0.013 && !once:
 		w.at(delay+w.between(0, 300*ms), to, f)
 	}
 	at := max(w.now+delay, n.last[from][to][lane]+1)
@@ -111,7 +114,8 @@ func (n *network) post(h *host, l letter) {
 	if !n.reachable(h, to) || m.Addr != w.hosts[to].addr {
 		return
 	}
-	n.carry(h.idx, to, l.lane, func() {
+	_, once := l.what.(*replicate.Forward)
+	n.carryOnce(h.idx, to, l.lane, once, func() {
 		r := w.hosts[to]
 		if !r.up || r.boot != l.to.Boot {
 			return // the connection was to another process
@@ -277,6 +281,10 @@ func text(m replicate.Message) string {
 		ups = m.Updates
 	case *replicate.Records:
 		ups = m.Updates
+	case *replicate.Forward:
+		s += fmt.Sprintf(" {%s kind %d op %x}", m.Req.ID[12:16], m.Req.Kind, m.Req.Op[:4])
+	case *replicate.Reply:
+		s += fmt.Sprintf(" {%d %s}", m.Resp.Status, m.Resp.Code)
 	}
 	for _, u := range ups {
 		s += fmt.Sprintf(" {%s base %v -> %v full %v}", u.ID, u.Base, u.Version(), u.Full != nil)

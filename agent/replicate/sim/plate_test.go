@@ -6,6 +6,7 @@ import (
 
 	"github.com/rondel-project/rondel/agent/replicate"
 	"github.com/rondel-project/rondel/agent/ring"
+	"github.com/rondel-project/rondel/agent/session"
 )
 
 // plate is one member's disk and what agent/store does with it, in simulated
@@ -303,6 +304,33 @@ func (p *plate) cut(power bool) {
 	p.wal, p.open, p.pending, p.flight, p.busy, p.dump = nil, false, nil, nil, false, dump{}
 	if w.chance(0.3) {
 		p.keepBackup()
+	}
+}
+
+// proves checks, when the process ends, that all that others were let rely on is
+// found again.
+func (p *plate) proves() {
+	h, w := p.h, p.h.w
+	if p.wal == nil || p.label == (ring.Store{}) || p.dump.rebuild {
+		return
+	}
+	again := replicate.NewNode(replicate.Config{ID: h.id, Params: w.params(), Disk: true})
+	for _, e := range p.wal.entries {
+		if err := again.Load(h.time(), e.records, time.Duration(w.now-e.at)); err != nil {
+			w.check.fail("m%d will not be able to read its log: %v", h.idx, err)
+			return
+		}
+	}
+	for s := range ring.Slot(ring.Slots) {
+		h.core.Sessions().Each(s, func(e *session.Entry) bool {
+			if e.Logged > h.held.synced {
+				return true
+			}
+			if x := again.Sessions().Get(s, e.Rec.ID); x == nil || x.Rec.Version().Compare(e.Rec.Version()) < 0 {
+				w.check.fail("m%d has not on its disk what it holds of slot %d: %v of %s, logged in %d of %d", h.idx, s, e.Rec.Version(), e.Rec.ID[12:16], e.Logged, h.held.synced)
+			}
+			return true
+		})
 	}
 }
 

@@ -234,7 +234,7 @@ func (h *host) awake() bool { return h.up && h.paused <= h.w.now }
 func (h *host) start() {
 	w := h.w
 	h.up, h.ending, h.leaving, h.boot = true, false, false, member.Boot(w.bytes(16))
-	h.granted, h.reads, h.writes = 0, 0, 0
+	h.granted, h.reads, h.writes, h.held = 0, 0, 0, held{gate: h.plate != nil}
 	h.calls, h.lead, h.leader, h.tabled, h.diverged = map[uint64]func(*replicate.Answer){}, nil, -1, 0, 0
 	h.gossip.init(h)
 	h.core = replicate.NewNode(replicate.Config{
@@ -268,6 +268,9 @@ func (h *host) every(boot member.Boot, least, most int64, f func()) {
 func (h *host) crash(power bool) {
 	h.w.logf("crash m%d boot %v", h.idx, h.boot)
 	h.w.check.ended(h)
+	if h.plate != nil {
+		h.plate.proves()
+	}
 	h.up, h.core, h.lead, h.paused = false, nil, nil, 0
 	if w := h.w; w.raft.leader == h.idx {
 		w.raft.leader, w.raft.lost = -1, w.now+w.between(600*ms, 1500*ms)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +44,7 @@ func (b backend) Self() api.Self {
 		"sessions": {
 			"owned": strconv.Itoa(f.Owned), "held": strconv.Itoa(f.Held), "bytes": strconv.FormatInt(f.Bytes, 10),
 			"slots_open": strconv.Itoa(f.Open), "slots_closed": strconv.Itoa(f.Closed), "slots_filling": strconv.Itoa(f.Filling), "slots_short": strconv.Itoa(slotsShort(v)),
+			"records_to_copy": strconv.Itoa(f.FillLeft), "records_copied": strconv.FormatUint(f.Filled, 10), "bytes_copied": strconv.FormatUint(f.FilledBytes, 10),
 			"records_unsettled": strconv.Itoa(f.Unsettled), "clock_offset": f.Clock.String(),
 			"writes_pending": strconv.Itoa(f.Pending), "detached": strconv.FormatBool(f.Detached),
 			"writes": strconv.FormatUint(f.Writes, 10), "reads": strconv.FormatUint(f.Reads, 10),
@@ -90,15 +92,8 @@ func (b backend) Unready() []string {
 // some of the copies they are to have.
 func slotsShort(v *replicate.View) (n int) {
 	for h := range ring.Slot(ring.Slots) {
-		s := &v.Table.Slots[h]
-		mine, full := s.Owner == v.Self.Num, true
-		for _, num := range v.Table.Want(h) {
-			mine = mine || num == v.Self.Num
-			if _, ok := s.InSyncBoot(num); !ok {
-				full = false
-			}
-		}
-		if mine && !full {
+		mine := v.Table.Slots[h].Owner == v.Self.Num || slices.Contains(v.Table.Want(h), v.Self.Num)
+		if mine && v.Table.Short(h) {
 			n++
 		}
 	}
@@ -250,6 +245,9 @@ func (a *Agent) publishMetrics() error {
 		Repaired:       func() uint64 { return a.engine.Figures().Repaired },
 		SlotsShort:     func() int { return slotsShort(a.engine.View()) },
 		SlotsFilling:   func() int { return a.engine.Figures().Filling },
+		FillLeft:       func() int { return a.engine.Figures().FillLeft },
+		Filled:         func() uint64 { return a.engine.Figures().Filled },
+		FilledBytes:    func() uint64 { return a.engine.Figures().FilledBytes },
 		ClockOffset:    func() time.Duration { return a.engine.Figures().Clock },
 		RingEpoch:      func() uint64 { return uint64(a.engine.View().Table.Epoch) },
 		Members: func() map[string]int {

@@ -38,7 +38,9 @@ func settingsDiffer(own, agreed ring.Settings) (diffs []string) {
 	differ("session.on_partition", word(own.Refuse, "refuse", "serve"), word(agreed.Refuse, "refuse", "serve"))
 	differ("session.durability", word(own.Disk, "disk", "memory"), word(agreed.Disk, "disk", "memory"))
 	differ("ring.reap_after", time.Duration(own.ReapAfter), time.Duration(agreed.ReapAfter))
-	differ("ring.stall_timeout", time.Duration(own.StallTimeout), time.Duration(agreed.StallTimeout))
+	if own.Disk == agreed.Disk { // else its default differs too
+		differ("ring.stall_timeout", time.Duration(own.StallTimeout), time.Duration(agreed.StallTimeout))
+	}
 	return diffs
 }
 

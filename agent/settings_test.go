@@ -22,8 +22,8 @@ func TestSettingsDiffer_namesBoth(t *testing.T) {
 		"nothing":            {func(*ring.Settings) {}, ""},
 		"replicas":           {func(s *ring.Settings) { s.Replicas = 1 }, "session.replicas is 1 here and 2 in the cluster"},
 		"partition":          {func(s *ring.Settings) { s.Refuse = true }, "session.on_partition is refuse here and serve in the cluster"},
-		"durability":         {func(s *ring.Settings) { s.Disk = true }, "session.durability is disk here and memory in the cluster"},
 		"reap":               {func(s *ring.Settings) { s.ReapAfter = time.Hour }, "ring.reap_after is 1h0m0s here and 10m0s in the cluster"},
+		"durability":         {func(s *ring.Settings) { s.Disk, s.StallTimeout = true, 0 }, "session.durability is disk here and memory in the cluster"},
 		"stall":              {func(s *ring.Settings) { s.StallTimeout = time.Minute }, "ring.stall_timeout is 1m0s here and 30s in the cluster"},
 		"what follows alone": {func(s *ring.Settings) { s.MinCopies = 1 }, ""},
 	} {

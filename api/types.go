@@ -125,6 +125,7 @@ type RingInfo struct {
 	Epoch   uint64       `json:"Epoch"`
 	Leader  string       `json:"Leader"` // a member's name; "" when there is none now
 	Moving  int          `json:"Moving"` // slots that are on their way to another member
+	Short   int          `json:"Short"`  // slots of which a member still lacks the copy it is to have
 	Members []RingMember `json:"Members"`
 }
 

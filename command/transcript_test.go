@@ -118,7 +118,7 @@ func stories() map[string]struct {
 			"PUT /v1/ring/move?from=web1&slots=50&to=web2":  `{"Moved":50,"Epoch":17}`,
 			"PUT /v1/ring/move?from=web1&slots=500&to=web2": `{"Moved":342,"Epoch":17}`,
 			"GET /v1/agent/self":                            `{"Member":{"Name":"web1"}}`,
-			"GET /v1/ring":                                  `{"Epoch":17,"Leader":"web1","Moving":62,"Members":[{"Name":"web1","Position":0,"State":"draining","Draining":true,"Slots":31,"Owned":62,"Copies":400,"Sessions":42},{"Name":"web2","Position":1,"State":"up","Slots":993,"Owned":962,"Copies":62,"Sessions":40},{"Name":"web3","Position":2,"State":"drained","Draining":true}]}`,
+			"GET /v1/ring":                                  `{"Epoch":17,"Leader":"web1","Moving":62,"Short":5,"Members":[{"Name":"web1","Position":0,"State":"draining","Draining":true,"Slots":31,"Owned":62,"Copies":400,"Sessions":42},{"Name":"web2","Position":1,"State":"up","Slots":993,"Owned":962,"Copies":62,"Sessions":40},{"Name":"web3","Position":2,"State":"drained","Draining":true}]}`,
 			"GET /v1/agent/members":                         `[{"Name":"web1","Addr":"10.0.0.11","Port":8701,"Status":"alive","Role":"leader","Version":"0.1.0","Sessions":42,"Draining":true}]`,
 		}, []string{
 			"ring", "members", "drain -enable", "drain -enable -wait -node=web3", "drain -wait -node=web3", "drain -wait -node=web2", "drain -wait -node=web8", "drain -enable -node=web9", "drain -enable -node=web2", "drain -disable -node=web3",

@@ -25,7 +25,7 @@ func (s *Server) ringInfo() api.RingInfo {
 		sessions[m.Name] = m.Sessions
 	}
 	slots, owned, copies := make(map[member.Number]int), make(map[member.Number]int), make(map[member.Number]int)
-	moving := 0
+	moving, short := 0, 0
 	for h := range ring.Slot(ring.Slots) {
 		state := &t.Slots[h]
 		slots[state.Home]++
@@ -38,8 +38,11 @@ func (s *Server) ringInfo() api.RingInfo {
 		if want := t.Want(h); len(want) > 0 && want[0] != state.Owner {
 			moving++
 		}
+		if t.Short(h) {
+			short++
+		}
 	}
-	out := api.RingInfo{Epoch: uint64(t.Epoch), Leader: s.o.Ring.Leader(), Moving: moving, Members: []api.RingMember{}}
+	out := api.RingInfo{Epoch: uint64(t.Epoch), Leader: s.o.Ring.Leader(), Moving: moving, Short: short, Members: []api.RingMember{}}
 	for i, num := range t.Order {
 		m := t.Member(num)
 		if m == nil {

@@ -17,7 +17,7 @@ func TestCluster_reads(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, c := range []struct{ target, want string }{
-		{"/v1/ring", `{"Epoch":42,"Leader":"m1","Moving":0,"Members":[{"Name":"m2","Position":0,"State":"up","Draining":false,"Slots":512,"Owned":512,"Copies":512,"Sessions":4},{"Name":"m1","Position":1,"State":"up","Draining":false,"Slots":512,"Owned":512,"Copies":512,"Sessions":3}]}`},
+		{"/v1/ring", `{"Epoch":42,"Leader":"m1","Moving":0,"Short":0,"Members":[{"Name":"m2","Position":0,"State":"up","Draining":false,"Slots":512,"Owned":512,"Copies":512,"Sessions":4},{"Name":"m1","Position":1,"State":"up","Draining":false,"Slots":512,"Owned":512,"Copies":512,"Sessions":3}]}`},
 		{"/v1/ring/locate/a%2Fb", `{"Slot":3,"Home":"m2","Owner":"m2","Successors":["m1"]}`},
 		{"/v1/status/leader", `"10.0.0.1:8702"`},
 		{"/v1/status/peers", `["10.0.0.1:8702","10.0.0.2:8702"]`},

@@ -282,6 +282,20 @@ func (n *Node) fill(h ring.Slot) {
 	}
 }
 
+// fillLeft returns how many records the slot's learners lack, as far as is known:
+// one that has not said what it holds may lack all.
+func (n *Node) fillLeft(h ring.Slot) (left int) {
+	a := n.slots[h].add
+	for _, x := range n.t.Slots[h].Learners {
+		if a != nil && a.who == x && a.listed {
+			left += len(a.queue) + len(a.flight)
+		} else {
+			left += n.store.Count(h)
+		}
+	}
+	return left
+}
+
 // resendRecords sends again what was not acknowledged in time, and forgets what
 // has gone meanwhile.
 func (n *Node) resendRecords(h ring.Slot) {
@@ -313,11 +327,14 @@ func (n *Node) sendRecord(h ring.Slot, id session.ID, f *flight) bool {
 	a := n.slots[h].add
 	f.version = e.Rec.Version()
 	if f.size == 0 {
-		f.size = int64(e.Rec.Size() + 256)
+		f.size = recordSize(e.Rec)
 	}
 	n.post(a.who, &Replicate{SlotRe{h, n.t.Slots[h].Re}, []*session.Update{n.storedUpdate(e)}}, true)
 	return true
 }
+
+// recordSize is what a record on its way costs, about.
+func recordSize(r *session.Record) int64 { return int64(r.Size() + 256) }
 
 func (b *bulk) refill(now, rate, window int64) {
 	if b.filledAt == 0 {
@@ -339,6 +356,8 @@ func (n *Node) ackAdding(h ring.Slot, from ring.Holder, m *Ack) {
 		return
 	}
 	delete(a.flight, m.ID)
+	n.Stats.Filled++
+	n.Stats.FilledBytes += uint64(f.size)
 	n.peer(from.Num).bulk.inFlight -= f.size
 	if len(a.queue) > 0 {
 		n.fill(h)

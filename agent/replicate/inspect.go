@@ -78,6 +78,7 @@ type Figures struct {
 	Open      int // slots served here
 	Closed    int // slots owned and not open yet
 	Filling   int // slots being filled at learners
+	FillLeft  int // records that learners of slots served here lack, at most
 	Pending   int // writes under way
 	Detached  bool
 	Unsettled int // records acknowledged without the owner, or without all copies, and not yet with an owner
@@ -108,6 +109,7 @@ func (e *Engine) Figures() Figures {
 		if n.open(h) {
 			f.Open++
 			f.Owned += n.store.Live(h)
+			f.FillLeft += n.fillLeft(h)
 		} else {
 			f.Closed++
 		}

@@ -30,6 +30,9 @@ type Stats struct {
 	Expired, Evicted uint64
 	Degraded         uint64 // writes answered with fewer copies
 	Repaired         uint64 // records sent again by anti-entropy
+	// Filled counts the records that learners have confirmed, and FilledBytes
+	// their size, about.
+	Filled, FilledBytes uint64
 }
 
 // Node is one member's part of the protocol. It is not safe for concurrent

@@ -73,6 +73,11 @@ func (n *Node) tickLag(h ring.Slot) {
 			delete(sl.lag, l.lagKey)
 			continue
 		}
+		b := &n.peer(l.who.Num).bulk
+		if b.refill(n.now.Mono, n.p.BulkRate, n.p.BulkWindow); b.tokens <= 0 {
+			continue // in its turn (N10)
+		}
+		b.tokens -= recordSize(e.Rec)
 		budget--
 		l.sentAt = n.now.Mono
 		n.Stats.Repaired++

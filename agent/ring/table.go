@@ -235,6 +235,14 @@ func (t *Table) wantOf(walk []member.Number) []member.Number {
 	return out
 }
 
+// Short reports whether a member that shall hold h is not in sync yet.
+func (t *Table) Short(h Slot) bool {
+	return slices.ContainsFunc(t.Want(h), func(num member.Number) bool {
+		_, ok := t.Slots[h].InSyncBoot(num)
+		return !ok
+	})
+}
+
 // Successors returns the in-sync members of h beside its owner, in the order in
 // which they would take over.
 func (t *Table) Successors(h Slot) []member.Number {

@@ -31,6 +31,11 @@ type Sources struct {
 
 	SlotsShort   func() int
 	SlotsFilling func() int
+	// FillLeft is how many records members still lack, at most; the others are of
+	// those sent to them since the start.
+	FillLeft    func() int
+	Filled      func() uint64
+	FilledBytes func() uint64
 	// ClockOffset is what is added to the wall clock in stamps.
 	ClockOffset func() time.Duration
 	RingEpoch   func() uint64
@@ -89,6 +94,10 @@ func (m *Metrics) Watch(s Sources) error {
 		gauge("rondel_slots_filling", "Slots of which this agent is sending a copy to a member that lacks it.",
 			func() float64 { return float64(f()) })
 	}
+	if f := s.FillLeft; f != nil {
+		gauge("rondel_fill_records_left", "Records that this agent has still to send to members that lack a copy, at most.",
+			func() float64 { return float64(f()) })
+	}
 	if f := s.ClockOffset; f != nil {
 		gauge("rondel_clock_offset_seconds", "What this agent adds to its wall clock in stamps, as it differs from most others'.",
 			func() float64 { return f().Seconds() })
@@ -119,6 +128,8 @@ func (m *Metrics) Watch(s Sources) error {
 	total("rondel_sessions_evicted_total", "Sessions ended because session.max_count was reached here.", s.Evicted)
 	total("rondel_session_degraded_writes_total", "Writes answered before all copies had them.", s.Degraded)
 	total("rondel_session_repaired_total", "Records sent again to a copy that lacked them.", s.Repaired)
+	total("rondel_fill_records_total", "Records sent to members that lacked a copy of their slot, and confirmed.", s.Filled)
+	total("rondel_fill_bytes_total", "Size of those records, about.", s.FilledBytes)
 	total("rondel_wire_dropped_total", "Messages to other agents dropped because their queue was full or refused.", s.MessagesDropped)
 	total("rondel_wire_unreachable_total", "Failed attempts to reach another agent, and connections lost.", s.PeersUnreachable)
 	total("rondel_wire_broken_total", "Connections closed for bytes that were not the protocol's.", s.ConnectionsBroken)

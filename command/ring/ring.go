@@ -19,6 +19,7 @@ type ringView struct {
 	Epoch   uint64
 	Leader  string
 	Moving  int
+	Short   int
 	Members []place
 }
 
@@ -38,7 +39,7 @@ func New(streams term.Streams) *Command {
 	c := &Command{Verb: flags.NewVerb(streams, flags.Usage{
 		Name: "ring",
 		Text: "Shows the ring: the members in their order, to how many of the 1,024 shares of the session space (slots) each is home, how many it serves now, how many sessions it serves, and who leads. " +
-			"While slots move it says how many.\n\n" +
+			"While slots move, or copies are restored after a loss, it says of how many slots.\n\n" +
 			"Beside each session's owner the next two live members in this order hold copies.",
 		Examples: []string{"rondel ring", "rondel ring locate cart-42", "rondel ring rebalance -wait"},
 	})}
@@ -58,7 +59,7 @@ func (c *Command) run(ctx context.Context, client *api.Client, _ []string) error
 	if err != nil {
 		return fmt.Errorf("read the ring: %w", err)
 	}
-	view := ringView{Epoch: info.Epoch, Leader: info.Leader, Moving: info.Moving, Members: []place{}}
+	view := ringView{Epoch: info.Epoch, Leader: info.Leader, Moving: info.Moving, Short: info.Short, Members: []place{}}
 	for _, m := range info.Members {
 		view.Members = append(view.Members, place(m))
 	}
@@ -71,11 +72,14 @@ func (c *Command) run(ctx context.Context, client *api.Client, _ []string) error
 		if leader == "" {
 			leader = "none"
 		}
-		moving := ""
+		under := ""
 		if view.Moving > 0 {
-			moving = fmt.Sprintf(", slots on their way to another member: %d", view.Moving)
+			under = fmt.Sprintf(", slots on their way to another member: %d", view.Moving)
 		}
-		if _, err := fmt.Fprintf(w, "Epoch %d, leader %s%s\n\n", view.Epoch, term.Clean(leader), moving); err != nil {
+		if view.Short > 0 {
+			under += fmt.Sprintf(", slots that lack a copy: %d", view.Short)
+		}
+		if _, err := fmt.Fprintf(w, "Epoch %d, leader %s%s\n\n", view.Epoch, term.Clean(leader), under); err != nil {
 			return err
 		}
 		t := term.NewTable("Position", "Name", "State", "Slots", "Serves", "Sessions")

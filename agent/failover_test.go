@@ -45,7 +45,7 @@ func TestFailover_keepsAcknowledgedWrites(t *testing.T) {
 					owner, dead := dies(c)
 					w := ownedBy(t, c, owner)
 					w.write(time.Second)
-					w.poll(5 * time.Millisecond)
+					w.poll(10 * time.Millisecond)
 					w.write(time.Second)
 					c.Crash(dead)
 					if len(c.Members()) > 1 {
@@ -99,7 +99,7 @@ func TestFailover_returningMemberNeverShowsOldData(t *testing.T) {
 					name := c.Other(c.Leader()).Name
 					w := ownedBy(t, c, name)
 					w.write(time.Second)
-					w.poll(3 * time.Millisecond)
+					w.poll(15 * time.Millisecond)
 					c.Crash(name)
 					if away > 0 {
 						w.write(10 * time.Second)

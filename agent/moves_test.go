@@ -38,8 +38,8 @@ func users(t *testing.T, c *agenttest.Cluster, name string, n int) (list []*watc
 	t.Helper()
 	for i := range n {
 		w := ownedBy(t, c, name)
-		w.poll(time.Duration(20+i) * time.Millisecond)
-		w.writeEvery(time.Duration(25+i) * time.Millisecond)
+		w.poll(time.Duration(50+i) * time.Millisecond)
+		w.writeEvery(time.Duration(60+i) * time.Millisecond)
 		list = append(list, w)
 	}
 	return list
@@ -89,7 +89,7 @@ func TestDrain_emptiesAMember(t *testing.T) {
 				if who == "follower" {
 					name = c.Other(name).Name
 				}
-				ids := sessions(t, c, 400)
+				ids := sessions(t, c, 120)
 				list := users(t, c, name, 6)
 				time.Sleep(time.Second)
 				by := c.Other(name)
@@ -134,7 +134,7 @@ func TestDrain_endedHalfWay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := agenttest.NewCluster(t, 3)
 		name := c.Other(c.Leader()).Name
-		ids := sessions(t, c, 300)
+		ids := sessions(t, c, 150)
 		list := users(t, c, name, 2)
 		by := c.Other(name)
 		drain(t, by, name, true)
@@ -156,7 +156,7 @@ func TestDrain_survivesItsLeader(t *testing.T) {
 		lead := c.Leader()
 		name := c.Other(lead).Name
 		by := c.Other(name, lead)
-		ids := sessions(t, c, 300)
+		ids := sessions(t, c, 150)
 		drain(t, by, name, true)
 		c.Await("some of it has gone", time.Minute, func() bool { return place(by, name).Owned < 150 })
 		c.Crash(lead)
@@ -182,7 +182,7 @@ func TestDrain_askedDuringAnElection(t *testing.T) {
 func TestDrain_twoAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := agenttest.NewCluster(t, 5)
-		ids := sessions(t, c, 300)
+		ids := sessions(t, c, 150)
 		list := append(users(t, c, "m2", 3), users(t, c, "m3", 3)...)
 		by := c.Member("m1")
 		drain(t, by, "m2", true)
@@ -198,7 +198,7 @@ func TestDrain_twoAtOnce(t *testing.T) {
 func TestDrain_leavesOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := agenttest.NewCluster(t, 3)
-		ids := sessions(t, c, 200)
+		ids := sessions(t, c, 120)
 		by := c.Member("m1")
 		drain(t, by, "m2", true)
 		drain(t, by, "m3", true)
@@ -281,7 +281,7 @@ func TestMove_survivesItsLeader(t *testing.T) {
 		c := agenttest.NewCluster(t, 4)
 		lead := c.Leader()
 		from, to := c.Other(lead), c.Other(lead, c.Other(lead).Name)
-		ids := sessions(t, c, 300)
+		ids := sessions(t, c, 150)
 		ok(t, "move", to.Do("PUT", "/v1/ring/move?slots=200&from="+from.Name+"&to="+to.Name, nil))
 		c.Crash(lead)
 		c.Await("all that was agreed is done", 3*time.Minute, func() bool {
@@ -313,7 +313,7 @@ func TestReap_givesSlotsAwayAndBack(t *testing.T) {
 			cfg.Cluster.ReapAfter = time.Minute
 		}))
 		dead := c.Other(c.Leader()).Name
-		ids := sessions(t, c, 200)
+		ids := sessions(t, c, 120)
 		c.Crash(dead)
 		c.WaitDown(dead, 10*time.Second)
 		by := c.Other(dead)
@@ -335,7 +335,7 @@ func TestLeave_underWriters(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := agenttest.NewCluster(t, 5)
 		name := c.Leader()
-		ids := sessions(t, c, 300)
+		ids := sessions(t, c, 150)
 		list := users(t, c, name, 6)
 		time.Sleep(time.Second)
 		m := c.Leaving(name)
@@ -360,7 +360,7 @@ func TestLeave_takenBack(t *testing.T) {
 		c := agenttest.NewCluster(t, 4)
 		name := c.Other(c.Leader()).Name
 		m := c.Member(name)
-		ids := sessions(t, c, 200)
+		ids := sessions(t, c, 120)
 		answer := make(chan error, 1)
 		c.Cut(name)
 		go func() { answer <- m.Leave(t.Context(), false) }()

@@ -30,7 +30,7 @@ func TestCase_D24_neverNotFoundInTrouble(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					case <-time.After(16 * time.Millisecond):
+					case <-time.After(40 * time.Millisecond):
 					}
 					began := time.Now()
 					a := asked.Read(ids[i%len(ids)])

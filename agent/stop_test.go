@@ -27,8 +27,8 @@ func TestStop_failsNoRequest(t *testing.T) {
 				var users []*watch
 				for i := range 6 {
 					w := ownedBy(t, c, name)
-					w.poll(time.Duration(20+i) * time.Millisecond)
-					w.writeEvery(time.Duration(25+i) * time.Millisecond)
+					w.poll(time.Duration(50+i) * time.Millisecond)
+					w.writeEvery(time.Duration(60+i) * time.Millisecond)
 					users = append(users, w)
 				}
 				time.Sleep(time.Second)
@@ -65,10 +65,10 @@ func TestLeave_isGoneForGood(t *testing.T) {
 					name = c.Other(name).Name
 				}
 				var users []*watch
-				for i := range 10 {
+				for i := range 5 {
 					w := ownedBy(t, c, name)
 					w.write(time.Second)
-					w.poll(time.Duration(10+i) * time.Millisecond)
+					w.poll(time.Duration(20+i) * time.Millisecond)
 					users = append(users, w)
 				}
 				m := c.Leaving(name)
@@ -199,7 +199,7 @@ func status(m *agenttest.Member, name string) string {
 // All stop and start again, in any order, and are one cluster without anybody's
 // help.
 func TestStop_allAndStartAgain(t *testing.T) {
-	for _, order := range [][]string{{"m1", "m2", "m3"}, {"m3", "m2", "m1"}, {"m2", "m3", "m1"}} {
+	for _, order := range [][]string{{"m3", "m2", "m1"}, {"m2", "m3", "m1"}} {
 		t.Run(strings.Join(order, " "), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				c := agenttest.NewCluster(t, 3, agenttest.OnDisk(t.TempDir()))

@@ -41,6 +41,7 @@ type envelope struct {
 	to    ring.Holder
 	epoch ring.Epoch
 	msg   Message
+	bulk  bool
 }
 
 func newTrio(t *testing.T, refuse bool) *trio {
@@ -99,7 +100,7 @@ func (c *trio) step(i member.Number, f func(n *Node, out *Out)) {
 		if err != nil {
 			c.t.Fatalf("%T: %v", s.Msg, err)
 		}
-		e := envelope{n.Self(), s.To, n.Table().Epoch, m}
+		e := envelope{n.Self(), s.To, n.Table().Epoch, m, s.Bulk}
 		if d != nil && s.After > d.synced {
 			d.held = append(d.held, func() { c.queue = append(c.queue, e) })
 			continue

@@ -15,35 +15,24 @@ import (
 // time under a key of its own and again until that is acknowledged: the number
 // must be one more each time. Less would be a lost write, more one made twice.
 func (w *watch) countEvery(every time.Duration) {
-	w.work.Go(func() {
-		for n := w.acked.Load() + 1; ; n++ {
-			select {
-			case <-w.stop:
-				return
-			case <-time.After(every):
-			}
-			a := tries(w.c, 20*time.Second, func(m *agenttest.Member) agenttest.Answer {
-				return m.Incr(w.id, "n", 1, "Idempotency-Key", fmt.Sprint("count-", n))
-			})
-			if got, _ := a.Value.Int64(); !a.OK() || got != n {
-				w.t.Errorf("after %d times 1, one more: %s", n-1, a)
-				return
-			}
-			w.acked.Store(n)
+	w.again(every, func(int) (wrong bool) {
+		n := w.acked.Load() + 1
+		a := tries(w.c, 20*time.Second, func(m *agenttest.Member) agenttest.Answer {
+			return m.Incr(w.id, "n", 1, "Idempotency-Key", fmt.Sprint("count-", n))
+		})
+		if got, _ := a.Value.Int64(); !a.OK() || got != n {
+			w.t.Errorf("after %d times 1, one more: %s", n-1, a)
+			return true
 		}
+		w.acked.Store(n)
+		return false
 	})
 }
 
-// counters are sessions that a member owns, counted and read all the time.
-func counters(t *testing.T, c *agenttest.Cluster, name string, n int) (list []*watch) {
+// counters are sessions in use, whose numbers must come out exactly.
+func counters(t *testing.T, c *agenttest.Cluster, name string, n int) []*watch {
 	t.Helper()
-	for i := range n {
-		w := ownedBy(t, c, name)
-		w.poll(time.Duration(60+i) * time.Millisecond)
-		w.countEvery(time.Duration(40+i) * time.Millisecond)
-		list = append(list, w)
-	}
-	return list
+	return inUse(t, c, name, n, (*watch).countEvery)
 }
 
 // goOn waits until each counter was increased so many times more.

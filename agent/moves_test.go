@@ -33,18 +33,6 @@ func drain(t *testing.T, by *agenttest.Member, name string, on bool) {
 	ok(t, "drain "+name, by.Do("PUT", fmt.Sprintf("/v1/agent/drain?enable=%v&node=%s", on, name), nil))
 }
 
-// users are sessions that a member owns, read and written all the time.
-func users(t *testing.T, c *agenttest.Cluster, name string, n int) (list []*watch) {
-	t.Helper()
-	for i := range n {
-		w := ownedBy(t, c, name)
-		w.poll(time.Duration(50+i) * time.Millisecond)
-		w.writeEvery(time.Duration(60+i) * time.Millisecond)
-		list = append(list, w)
-	}
-	return list
-}
-
 // unharmed ends the users: none may have seen a failure, or miss anything.
 func unharmed(t *testing.T, list []*watch) {
 	t.Helper()

@@ -24,13 +24,7 @@ func TestStop_failsNoRequest(t *testing.T) {
 				if who == "follower" {
 					name = c.Other(name).Name
 				}
-				var users []*watch
-				for i := range 6 {
-					w := ownedBy(t, c, name)
-					w.poll(time.Duration(50+i) * time.Millisecond)
-					w.writeEvery(time.Duration(60+i) * time.Millisecond)
-					users = append(users, w)
-				}
+				list := users(t, c, name, 6)
 				time.Sleep(time.Second)
 				c.Leaving(name) // users go elsewhere from now on, as behind a balancer
 				began := time.Now()
@@ -39,12 +33,7 @@ func TestStop_failsNoRequest(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				c.Restart(name, true)
 				time.Sleep(15 * time.Second)
-				for _, w := range users {
-					if failed, why := w.end(); failed > 0 {
-						t.Errorf("%d requests failed: %s", failed, why)
-					}
-					w.value(time.Second)
-				}
+				unharmed(t, list)
 				c.WaitHealthy(30 * time.Second)
 				if !slices.ContainsFunc(c.Other(name).Ring().Members, func(m api.RingMember) bool { return m.Name == name && m.State == "up" }) {
 					t.Errorf("%s is not up again", name)

@@ -89,8 +89,9 @@ func (w *watch) write(limit time.Duration) {
 	w.acked.Store(n)
 }
 
-// poll reads through all agents until end.
-func (w *watch) poll(every time.Duration) {
+// again does something again and again until end, or until it says that it is
+// enough.
+func (w *watch) again(every time.Duration, do func(i int) (enough bool)) {
 	w.work.Go(func() {
 		for i := 0; ; i++ {
 			select {
@@ -98,34 +99,37 @@ func (w *watch) poll(every time.Duration) {
 				return
 			case <-time.After(every):
 			}
-			members := w.c.Members()
-			w.read(members[i%len(members)])
+			if do(i) {
+				return
+			}
 		}
+	})
+}
+
+// poll reads through all agents until end.
+func (w *watch) poll(every time.Duration) {
+	w.again(every, func(i int) bool {
+		members := w.c.Members()
+		w.read(members[i%len(members)])
+		return false
 	})
 }
 
 // writeEvery writes through all agents until end; no write may fail.
 func (w *watch) writeEvery(every time.Duration) {
-	w.work.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-w.stop:
-				return
-			case <-time.After(every):
-			}
-			members := w.c.Members()
-			m := members[i%len(members)]
-			n := w.sent.Add(1)
-			switch a := m.Patch(w.id, attrs{"n": n}); {
-			case a.OK():
-				w.acked.Store(n)
-			default:
-				w.failed.Add(1)
-				w.mu.Lock()
-				w.why = fmt.Sprintf("write at %s: %s", m.Name, a)
-				w.mu.Unlock()
-			}
+	w.again(every, func(i int) bool {
+		members := w.c.Members()
+		m := members[i%len(members)]
+		n := w.sent.Add(1)
+		if a := m.Patch(w.id, attrs{"n": n}); a.OK() {
+			w.acked.Store(n)
+		} else {
+			w.failed.Add(1)
+			w.mu.Lock()
+			w.why = fmt.Sprintf("write at %s: %s", m.Name, a)
+			w.mu.Unlock()
 		}
+		return false
 	})
 }
 
@@ -187,6 +191,24 @@ func ownedBy(t *testing.T, c *agenttest.Cluster, name string) *watch {
 		t.Fatalf("a session made at %s is owned by %s", name, a.Owner)
 	}
 	return watchOf(t, c, a.ID)
+}
+
+// inUse are sessions that a member owns, read and written all the time.
+func inUse(t *testing.T, c *agenttest.Cluster, name string, n int, write func(w *watch, every time.Duration)) (list []*watch) {
+	t.Helper()
+	for i := range n {
+		w := ownedBy(t, c, name)
+		w.poll(time.Duration(50+i) * time.Millisecond)
+		write(w, time.Duration(60+i)*time.Millisecond)
+		list = append(list, w)
+	}
+	return list
+}
+
+// users are sessions in use, of which no request may fail.
+func users(t *testing.T, c *agenttest.Cluster, name string, n int) []*watch {
+	t.Helper()
+	return inUse(t, c, name, n, (*watch).writeEvery)
 }
 
 // even reports whether n members are up and no two shares differ by more than

@@ -20,8 +20,9 @@ const window = 1 << 20
 type pipe struct {
 	from, to netip.Addr
 
-	mu       sync.Mutex // guards all below
-	changed  *sync.Cond
+	mu       sync.Mutex    // guards all below
+	changed  chan struct{} // closed when something has changed for those who wait
+	waiting  int
 	queue    []segment
 	size     int
 	lastDue  time.Time
@@ -41,21 +42,47 @@ type segment struct {
 }
 
 func newPipe(from, to netip.Addr, delay time.Duration, held bool) *pipe {
-	p := &pipe{from: from, to: to, delay: delay, held: held}
-	p.changed = sync.NewCond(&p.mu)
-	return p
+	return &pipe{from: from, to: to, delay: delay, held: held, changed: make(chan struct{})}
 }
 
 // set changes the pipe's state and wakes who waits for that.
 func (p *pipe) set(f func()) {
 	p.mu.Lock()
 	f()
-	p.changed.Broadcast()
+	p.wakeLocked()
 	p.mu.Unlock()
 }
 
-func (p *pipe) wakeAt(at time.Time) {
-	time.AfterFunc(time.Until(at), func() { p.set(func() {}) })
+func (p *pipe) wakeLocked() {
+	if p.waiting > 0 {
+		close(p.changed)
+		p.changed, p.waiting = make(chan struct{}), 0
+	}
+}
+
+// waitLocked waits for a change, or until the first of the times that are not
+// zero. There is no goroutine for each byte and each deadline, which are many.
+func (p *pipe) waitLocked(times ...time.Time) {
+	var first time.Time
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	p.waiting++
+	changed := p.changed
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	if first.IsZero() {
+		<-changed
+		return
+	}
+	timer := time.NewTimer(time.Until(first))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	}
 }
 
 func passed(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
@@ -64,6 +91,7 @@ func (p *pipe) read(b []byte, closed *bool) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
+		var due time.Time
 		switch {
 		case *closed:
 			return 0, net.ErrClosed
@@ -78,14 +106,16 @@ func (p *pipe) read(b []byte, closed *bool) (int, error) {
 			if p.queue[0].data = p.queue[0].data[n:]; len(p.queue[0].data) == 0 {
 				p.queue = p.queue[1:]
 			}
-			p.changed.Broadcast()
+			p.wakeLocked()
 			return n, nil
+		case len(p.queue) > 0 && !p.reset:
+			due = p.queue[0].due
 		case p.reset:
 			return 0, syscall.ECONNRESET
 		case p.finished && len(p.queue) == 0:
 			return 0, io.EOF
 		}
-		p.changed.Wait()
+		p.waitLocked(due, p.readBy)
 	}
 }
 
@@ -111,10 +141,10 @@ func (p *pipe) write(b []byte, closed *bool) (int, error) {
 			if p.count != nil {
 				p.count.Add(int64(len(b)))
 			}
-			p.wakeAt(due)
+			p.wakeLocked()
 			return len(b), nil
 		}
-		p.changed.Wait()
+		p.waitLocked(p.writeBy)
 	}
 }
 
@@ -164,17 +194,11 @@ func (c *conn) SetDeadline(t time.Time) error {
 // SetReadDeadline implements net.Conn.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.in.set(func() { c.in.readBy = t })
-	if !t.IsZero() {
-		c.in.wakeAt(t)
-	}
 	return nil
 }
 
 // SetWriteDeadline implements net.Conn.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.out.set(func() { c.out.writeBy = t })
-	if !t.IsZero() {
-		c.out.wakeAt(t)
-	}
 	return nil
 }

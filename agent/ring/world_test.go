@@ -316,6 +316,11 @@ func (w *world) checkRest() {
 
 func (w *world) checkEven() {
 	w.t.Helper()
+	for h := range Slot(Slots) {
+		if w.table.Stalled(h) {
+			return // it is given to nobody
+		}
+	}
 	homes := w.homes()
 	lo, hi := Slots, 0
 	for _, m := range w.table.Members {

@@ -146,7 +146,7 @@ func NewIn(env Env, cfg config.Runtime, log hclog.Logger, reload ReloadFunc) (_ 
 	}
 	undo = append(undo, a.gossip.Close)
 	a.services.gossip = a.gossip
-	a.roster.set(a.gossip.Members())
+	a.roster.set(a.gossip.Members(), a.gossip.Pruned())
 	self := a.gossip.Self()
 	a.services.catalog.SetMember(self.ID, self.Name, self.Addr.String(), self.Status)
 	if err = a.buildConsensus(cfg, log); err != nil {

@@ -2,7 +2,7 @@ package agent
 
 import (
 	"context"
-
+	"net/netip"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/catalog"
@@ -20,7 +20,7 @@ func (a *Agent) onMember(e gossip.Event) {
 	} else {
 		a.services.catalog.SetMember(m.ID, m.Name, m.Addr.String(), m.Status)
 	}
-	a.roster.set(a.gossip.Members())
+	a.roster.set(a.gossip.Members(), a.gossip.Pruned())
 }
 
 // followAlive tells the engine who is alive, again with each table: it knows a
@@ -30,11 +30,27 @@ func (a *Agent) followAlive(ctx context.Context) error {
 		_, table := ringBackend{a}.Watch()
 		_, list := a.roster.watchIndex()
 		a.engine.Alive(a.roster.alive())
+		a.missDead()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-table:
 		case <-list:
+		}
+	}
+}
+
+// missDead lets gossip list the dead members that only the table knows, so that
+// an operator sees them and can make them leave.
+func (a *Agent) missDead() {
+	t := a.engine.View().Table
+	for i := range t.Members {
+		m := &t.Members[i]
+		if _, listed := a.roster.member(m.ID); listed || m.State != ring.Down {
+			continue
+		}
+		if at, err := netip.ParseAddrPort(m.Addr); err == nil {
+			a.gossip.Miss(m.Name, m.ID, m.Boot, at, m.Witness)
 		}
 	}
 }

@@ -16,6 +16,7 @@ type roster struct {
 	mu      sync.Mutex // guards all
 	list    []gossip.Member
 	byID    map[member.ID]gossip.Member
+	pruned  map[member.ID]member.Boot // made to leave, and not in list any more
 	index   uint64
 	changed chan struct{}
 	avoided map[member.ID]bool // refused a connection a moment ago
@@ -41,15 +42,15 @@ func (r *roster) trust(id member.ID) {
 	delete(r.avoided, id)
 }
 
-// set takes a newer list.
-func (r *roster) set(list []gossip.Member) {
+// set takes a newer list, and who was pruned from it.
+func (r *roster) set(list []gossip.Member, pruned map[member.ID]member.Boot) {
 	byID := make(map[member.ID]gossip.Member, len(list))
 	for _, m := range list {
 		byID[m.ID] = m
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.list, r.byID = list, byID
+	r.list, r.byID, r.pruned = list, byID, pruned
 	r.index++
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -95,7 +96,8 @@ func (r *roster) watchIndex() (uint64, <-chan struct{}) {
 	return r.index, r.changed
 }
 
-// Watch implements leader.Gossip.
+// Watch implements leader.Gossip. Who was pruned has left, as far as the leader
+// goes: nobody else would take it out of the table.
 func (r *roster) Watch() ([]leader.Seen, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,6 +107,11 @@ func (r *roster) Watch() ([]leader.Seen, <-chan struct{}) {
 			Candidacy: ring.Candidacy{ID: m.ID, Name: m.Name, Addr: m.RPC().String(), Boot: m.Boot, Witness: m.Witness},
 			Status:    m.Status,
 		})
+	}
+	for id, boot := range r.pruned {
+		if _, listed := r.byID[id]; !listed {
+			seen = append(seen, leader.Seen{Candidacy: ring.Candidacy{ID: id, Boot: boot}, Status: member.Left})
+		}
 	}
 	return seen, r.changed
 }

@@ -26,7 +26,7 @@ func TestRoster(t *testing.T) {
 	}
 	r.set([]gossip.Member{
 		seen("a", "web1", member.Failed, 1), seen("b", "web1", member.Alive, 2), seen("c", "web2", member.Left, 3), seen("d", "web3", member.Suspect, 4),
-	})
+	}, map[member.ID]member.Boot{"e": {5}, "b": {9}})
 	select {
 	case <-changed:
 	default:
@@ -43,7 +43,7 @@ func TestRoster(t *testing.T) {
 		t.Errorf("alive are %v", got)
 	}
 	list, _ := r.Watch()
-	if len(list) != 4 || list[0].Addr != "10.0.0.1:8702" {
+	if len(list) != 5 || list[0].Addr != "10.0.0.1:8702" || list[4].ID != "e" || list[4].Boot != (member.Boot{5}) || list[4].Status != member.Left {
 		t.Errorf("the leader sees %+v", list)
 	}
 }
@@ -56,7 +56,7 @@ func TestRoster_cluster(t *testing.T) {
 	}
 	gone, here := seen("a", "m1", member.Left, 1), seen("b", "m2", member.Alive, 2)
 	gone.Cluster, here.Cluster = [16]byte{1}, [16]byte{2}
-	r.set([]gossip.Member{gone, seen("c", "m3", member.Alive, 3), here})
+	r.set([]gossip.Member{gone, seen("c", "m3", member.Alive, 3), here}, nil)
 	if c := r.cluster(); c != ([16]byte{2}) {
 		t.Errorf("the cluster is %x, not that of who is here", c)
 	}

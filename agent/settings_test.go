@@ -87,7 +87,7 @@ func TestOtherVoter(t *testing.T) {
 	r.set([]gossip.Member{
 		{ID: "self", Status: member.Alive}, {ID: "alive", Status: member.Alive},
 		{ID: "dead", Status: member.Failed},
-	})
+	}, nil)
 	for name, tc := range map[string]struct {
 		list []consensus.Server
 		want bool

@@ -185,6 +185,61 @@ func status(m *agenttest.Member, name string) string {
 	return ""
 }
 
+// gone reports whether nobody has a member in the ring or among Raft's servers.
+func gone(c *agenttest.Cluster, name string) bool {
+	for _, m := range c.Members() {
+		if slices.ContainsFunc(m.Ring().Members, func(r api.RingMember) bool { return r.Name == name }) ||
+			slices.ContainsFunc(m.Servers().Servers, func(s api.RaftServer) bool { return s.Node == name || s.Node == "" }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Off the list of members is out of the table too: nobody could take it out of
+// there later.
+func TestForceLeave_prune(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 4)
+		dead := c.Other(c.Leader()).Name
+		asked := c.Other(dead, c.Leader())
+		c.Crash(dead)
+		c.WaitDown(dead, 10*time.Second)
+		c.Await("gossip has it as failed", 10*time.Second, func() bool { return status(asked, dead) == "failed" })
+		ok(t, "force-leave", asked.Do("PUT", "/v1/agent/force-leave/"+dead+"?prune", nil))
+		c.Await("it is gone for all", 30*time.Second, func() bool { return gone(c, dead) })
+		time.Sleep(time.Minute)
+		for _, m := range c.Members() {
+			if s := status(m, dead); s != "" {
+				t.Errorf("%s has %s back as %s", m.Name, dead, s)
+			}
+		}
+		c.WaitHealthy(time.Minute)
+	})
+}
+
+// A machine that is lost while all agents are stopped is known to the table
+// alone, and can be made to leave all the same.
+func TestForceLeave_lostWhileAllWereStopped(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 4, agenttest.OnDisk(t.TempDir()))
+		names := []string{"m1", "m2", "m3", "m4"}
+		for _, name := range names {
+			c.Crash(name)
+		}
+		lost := names[3]
+		for _, name := range names[:3] {
+			c.Restart(name, true)
+		}
+		c.WaitDown(lost, time.Minute)
+		asked := c.Member(names[0])
+		c.Await("it is listed as failed", 30*time.Second, func() bool { return status(asked, lost) == "failed" })
+		ok(t, "force-leave", asked.Do("PUT", "/v1/agent/force-leave/"+lost, nil))
+		c.Await("it is gone for all", 30*time.Second, func() bool { return gone(c, lost) })
+		c.WaitHealthy(time.Minute)
+	})
+}
+
 // All stop and start again, in any order, and are one cluster without anybody's
 // help.
 func TestStop_allAndStartAgain(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/member"
@@ -90,4 +91,35 @@ func (g *Gossip) ForceLeave(name string, prune bool) error {
 	g.queue.QueueBroadcast(broadcast(n.encode(id)))
 	g.wakeAll()
 	return nil
+}
+
+// Pruned returns the runs that were made to leave and taken off the list.
+func (g *Gossip) Pruned() map[member.ID]member.Boot {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := map[member.ID]member.Boot{}
+	for id, n := range g.list.notes {
+		if n.left && n.prune {
+			out[id] = n.boot
+		}
+	}
+	return out
+}
+
+// Miss takes in that there is a member, found dead, of which gossip need not know
+// any more: all agents may have been restarted since. It is listed as failed,
+// unless it is listed already or was pruned. rpc is where it was reached by other
+// agents.
+func (g *Gossip) Miss(name string, id member.ID, boot member.Boot, rpc netip.AddrPort, witness bool) {
+	g.mu.Lock()
+	at := netip.AddrPortFrom(rpc.Addr(), defaultPort)
+	for addr, p := range g.peers {
+		if p.ID == id {
+			at = addr
+		}
+	}
+	meta := member.Meta{ID: id, Boot: boot, RPCPort: rpc.Port(), Witness: witness, Cluster: g.meta.Cluster}
+	g.list.absent(name, at, meta, member.Failed, time.Now())
+	g.mu.Unlock()
+	g.wakeAll()
 }

@@ -20,6 +20,7 @@ func New(streams term.Streams) *Command {
 	c := &Command{Verb: flags.NewVerb(streams, flags.Usage{
 		Name: "force-leave", Operands: "NODE", Min: 1, Max: 1, Args: "the name of a failed member",
 		Text: "Marks a failed member as left, so that its place on the ring and its vote are given up at once. " +
+			"Its slots go to others; where they wait for it, since it alone held all that was acknowledged, they begin with what the others have.\n\n" +
 			"It is refused for a member that is alive; use `rondel leave` there.",
 		Examples: []string{"rondel force-leave web3", "rondel force-leave -prune web3"},
 	})}

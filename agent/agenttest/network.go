@@ -136,6 +136,7 @@ func (h *host) connect(to netip.AddrPort) (net.Conn, bool) {
 	}
 	near := &conn{in: back, out: forth, local: local, remote: to}
 	far := &conn{in: forth, out: back, local: to, remote: local}
+	near.other, far.other = far, near
 	for _, c := range []*conn{near, far} {
 		n.conns[c] = struct{}{}
 		c.forget = sync.OnceFunc(func() {

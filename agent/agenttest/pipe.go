@@ -153,6 +153,7 @@ type conn struct {
 	in, out       *pipe
 	local, remote netip.AddrPort
 	forget        func()
+	other         *conn
 
 	// Guarded by the lock of the pipe that looks at it.
 	closedIn, closedOut bool
@@ -168,7 +169,17 @@ func (c *conn) Write(b []byte) (int, error) { return c.out.write(b, &c.closedOut
 func (c *conn) Close() error {
 	c.out.set(func() { c.closedOut, c.out.finished = true, true })
 	c.in.set(func() { c.closedIn, c.in.reset = true, true })
-	c.forget()
+	// A cut link keeps what was written before: it arrives when that is mended,
+	// unless the other end is closed by then.
+	closed, kept := false, false
+	c.other.out.set(func() { closed = c.other.closedOut })
+	c.out.set(func() { kept = len(c.out.queue) > 0 })
+	if closed || !kept {
+		c.forget()
+	}
+	if closed {
+		c.other.forget()
+	}
 	return nil
 }
 

@@ -25,6 +25,7 @@ type call struct {
 	state     callState
 	sentAt    int64
 	sentTo    number
+	sentRe    uint64
 	offeredAt int64 // when the session's record was last offered to the owner
 	tries     int
 	sent      int  // how many times it left for an owner
@@ -162,9 +163,10 @@ func (n *Node) forward(c *call, owner number) {
 	if budget <= 0 || c.hop >= 3 {
 		return
 	}
-	c.state, c.sentAt, c.sentTo = callForwarded, n.now.Mono, owner
+	at := SlotRe{c.slot, n.t.Slots[c.slot].Re}
+	c.state, c.sentAt, c.sentTo, c.sentRe = callForwarded, n.now.Mono, owner, at.Re
 	c.tries++
-	msg := &Forward{Handle: c.id, Slot: c.slot, Hop: c.hop, Budget: budget, Req: c.req}
+	msg := &Forward{SlotRe: at, Handle: c.id, Hop: c.hop, Budget: budget, Req: c.req}
 	if via := n.servedBy(c.slot, owner); via != 0 && c.from.Num == 0 {
 		msg.Relay = true
 		c.leaves()
@@ -321,6 +323,16 @@ func (n *Node) onForward(from ring.Holder, m *Forward) {
 	if m.Slot >= ring.Slots || m.Req == nil {
 		return
 	}
+	if re := n.t.Slots[m.Slot].Re; m.Re != re {
+		// What a partition held up for longer than its budget comes from before
+		// the change that it caused, and others have gone on from there since. A
+		// request of now is sent again as soon as both have the same table.
+		if m.Re > re {
+			n.send(from, &Stale{Want: true})
+		}
+		n.send(from, &Reply{m.Handle, retry()})
+		return
+	}
 	deadline := n.now.Mono + int64(min(m.Budget, n.p.OpBudget))
 	if n.effective(m.Slot) == n.self.Num {
 		n.serve(m.Slot, &op{req: m.Req, from: from, handle: m.Handle, deadline: deadline})
@@ -337,5 +349,8 @@ func (n *Node) onReply(_ ring.Holder, m *Reply) {
 	if c := n.calls[m.Handle]; c != nil && m.Resp != nil && c.state == callForwarded {
 		c.after = 0 // it waited there
 		n.settleCall(c, m.Resp, 1)
+		if !c.done && c.state == callWaiting && c.sentRe != n.t.Slots[c.slot].Re {
+			n.route(c) // the table that it was sent without has come with the answer
+		}
 	}
 }

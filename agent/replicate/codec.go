@@ -79,8 +79,7 @@ func AppendMessage(b []byte, m Message, now int64) []byte {
 	case *Discard:
 		return appendItems(appendSlotRe(append(b, kindDiscard), m.SlotRe), m.Items)
 	case *Forward:
-		b = binary.AppendUvarint(append(b, kindForward), m.Handle)
-		b = binary.AppendUvarint(b, uint64(m.Slot))
+		b = binary.AppendUvarint(appendSlotRe(append(b, kindForward), m.SlotRe), m.Handle)
 		b = codec.AppendBool(append(b, m.Hop), m.Relay)
 		b = binary.AppendUvarint(b, uint64(max(m.Budget, 0)))
 		return session.AppendRequest(b, m.Req)
@@ -154,7 +153,7 @@ func DecodeMessage(b []byte, now int64) (Message, error) {
 	case kindDiscard:
 		m = &Discard{readSlotRe(r), readItems(r)}
 	case kindForward:
-		f := &Forward{Handle: r.Uvarint(), Slot: readSlot(r), Hop: r.Byte(), Relay: r.Bool()}
+		f := &Forward{SlotRe: readSlotRe(r), Handle: r.Uvarint(), Hop: r.Byte(), Relay: r.Bool()}
 		f.Budget = readDuration(r)
 		f.Req = session.ReadRequest(r)
 		m = f

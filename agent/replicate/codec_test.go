@@ -27,7 +27,7 @@ func seedMessages(id session.ID) []Message {
 		&Replicate{at, []*session.Update{full, delta}}, &Ack{at, id, rec.Version(), true},
 		&Compare{at, ForSync, 3, [session.Buckets]uint64{1, 2, 3}}, &Listing{at, ForRepair, 3, 7, items},
 		&Fetch{at, 4, ids}, &Records{at, 4, ids, []*session.Update{full}}, &Discard{at, items},
-		&Forward{Handle: 8, Slot: 5, Hop: 1, Relay: true, Budget: time.Second, Req: &session.Request{Kind: session.Get, ID: id, Acks: -1}},
+		&Forward{SlotRe: SlotRe{5, 3}, Handle: 8, Hop: 1, Relay: true, Budget: time.Second, Req: &session.Request{Kind: session.Get, ID: id, Acks: -1}},
 		&Reply{8, &session.Response{Status: session.OK, ID: id}}, &TableUpdate{&ring.Delta{Base: 1, Epoch: 2}}, &Stale{true},
 		&Touch{9, []TouchItem{{5, id, time.Second}}}, &TouchAck{9}, &DropAsk{[]SlotRe{at}}, &DropOK{[]SlotRe{at}},
 		&Offer{at, full}, &OfferAck{at, id, rec.Version()}, &Ping{1}, &Pong{1},

@@ -66,8 +66,11 @@ func (n *Node) Alive(t Time, alive []ring.Holder, out *Out) {
 
 func (n *Node) isDetached() bool { return n.detach.on }
 
+// tickDetach looks whether there is a leader. A newer table is word of one, too:
+// who can bring it was in touch with one, and knows of changes that the members
+// that gossip shows do not.
 func (n *Node) tickDetach() {
-	on := !n.refuse && n.self.Num != 0 && n.now.since(max(n.lease.sent, n.lease.named)) > n.p.Lease
+	on := !n.refuse && n.self.Num != 0 && n.now.since(max(n.lease.sent, n.lease.named, n.lease.tabled)) > n.p.Lease
 	if on && !n.detach.on {
 		n.detach.on, n.detach.sinceWall, n.detach.epoch = true, n.now.Wall, n.t.Epoch
 		clear(n.detach.via[:])
@@ -238,6 +241,7 @@ func (n *Node) detachedRecords(from ring.Holder, m *Records) {
 				n.takeOffer(m.Slot, ring.Holder{}, u)
 			}
 		}
+		n.returnedRecords(from, m)
 		return
 	}
 	d := n.slots[m.Slot].det

@@ -10,6 +10,7 @@ type lease struct {
 	granted int64 // when the last grant came
 	sent    int64 // own send time of the Renew that it answered
 	named   int64 // when the table first named this run
+	tabled  int64 // when the last newer table came
 	renewAt int64
 	leader  number
 	term    uint64
@@ -139,6 +140,9 @@ func (n *Node) receive(from ring.Holder, epoch ring.Epoch, m Message) {
 	p.epoch = max(p.epoch, epoch)
 	p.heard, p.badUntil = n.now.Mono, 0
 	n.heardPeer()
+	if known.State == ring.Down && !n.refuse {
+		n.isBack(from)
+	}
 	switch m := m.(type) {
 	case *TableUpdate:
 	case *Stale:

@@ -109,10 +109,11 @@ type Discard struct {
 }
 
 // Forward carries a client's request to the owner (P1); with Relay, to a member
-// that can reach the owner when the sender cannot (P2).
+// that can reach the owner when the sender cannot (P2). It may have been under
+// way for as long as a partition lasts: Re tells.
 type Forward struct {
+	SlotRe
 	Handle uint64
-	Slot   ring.Slot
 	Hop    uint8
 	Relay  bool
 	Budget time.Duration

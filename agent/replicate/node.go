@@ -75,8 +75,9 @@ type Node struct {
 	reportedAt int64
 	dropAt     int64
 	unsettled  []unsettled
-	discarded  uint32 // Member.Discards that it has followed
-	contact    *int64 // when it last counted for something: was granted a lease, or logged what it has loaded
+	returned   []*returnedSession // that wait for an answer, ready ones among them
+	discarded  uint32             // Member.Discards that it has followed
+	contact    *int64             // when it last counted for something: was granted a lease, or logged what it has loaded
 	offerAt    int64
 	forgetAt   ring.Slot
 	ttl        time.Duration // session.ttl at the start, which Params.Tombstone goes by
@@ -85,19 +86,21 @@ type Node struct {
 
 // slot is what a member keeps of one slot beside its records.
 type slot struct {
-	active  uint64 // the Re under which this member serves it; 0: closed
-	act     *activation
-	add     *adding
-	writes  map[session.ID]*write
-	waiting []*op
-	lag     map[lagKey]*lagging
-	lagq    []*lagging
-	det     *detachedSlot
-	repair  int64       // when its copies are compared next
-	cmp     *comparison // under way
-	listed  int64       // when this member, as a learner, last said what it holds
-	fillAt  int64       // when a learner may be filled, at the earliest
-	full    int64       // since when it has all the copies but one, for Params.NewHolder
+	active   uint64 // the Re under which this member serves it; 0: closed
+	act      *activation
+	add      *adding
+	writes   map[session.ID]*write
+	waiting  []*op
+	lag      map[lagKey]*lagging
+	lagq     []*lagging
+	det      *detachedSlot
+	gone     []ring.Holder // copies that were found dead
+	returned map[session.ID]*returnedSession
+	repair   int64       // when its copies are compared next
+	cmp      *comparison // under way
+	listed   int64       // when this member, as a learner, last said what it holds
+	fillAt   int64       // when a learner may be filled, at the earliest
+	full     int64       // since when it has all the copies but one, for Params.NewHolder
 }
 
 // peer is what a member knows of another.
@@ -106,6 +109,7 @@ type peer struct {
 	tableSent   ring.Epoch
 	tableSentAt int64
 	heard       int64
+	back        int64 // when it was heard again after it had been found dead
 	badUntil    int64 // local evidence that it cannot be reached
 	refused     bool
 	reportedAt  int64
@@ -235,6 +239,8 @@ func (n *Node) adopt(tab *ring.Table) {
 	if !slices.Equal(old.Keys, tab.Keys) {
 		n.keys = session.NewKeyring(tab.Keys)
 	}
+	n.lease.tabled = n.now.Mono
+	n.attached()
 	was := n.self
 	n.self = ring.Holder{}
 	if m := tab.ByID(n.cfg.ID); m != nil && m.Boot == n.cfg.Boot {
@@ -244,6 +250,7 @@ func (n *Node) adopt(tab *ring.Table) {
 		}
 		n.followDiscards(m.Discards, old)
 	}
+	n.noteStates(old)
 	for h := range ring.Slot(ring.Slots) {
 		if tab.Slots[h].Re != old.Slots[h].Re || was != n.self {
 			n.reconfigure(h, &old.Slots[h], &tab.Slots[h])
@@ -258,6 +265,7 @@ func (n *Node) adopt(tab *ring.Table) {
 // reconfigure follows a change of owner or of the copies in sync (N1, N4).
 func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 	sl := &n.slots[h]
+	n.noteGone(h, old, s)
 	mine := n.owns(h)
 	fast := mine && sl.active != 0 && sl.active == old.Re && s.PrevRe == old.Re && old.Owner == n.self.Num
 	sl.act = nil
@@ -285,6 +293,7 @@ func (n *Node) reconfigure(h ring.Slot, old, s *ring.SlotState) {
 	// Who was being filled may hold a write that ends here without a copy in
 	// sync: it is compared anew. What was announced of it was under the old Re.
 	n.endAdding(h)
+	n.endReturned(h)
 	n.reviseLag(h)
 	if was && !mine {
 		n.handed = append(n.handed, h)
@@ -358,6 +367,7 @@ func (n *Node) Tick(t Time, out *Out) {
 	n.tickLease()
 	n.tickWakeup()
 	n.tickDetach()
+	n.tickReturned()
 	n.tickCalls()
 	n.slow = n.slow[:0]
 	n.tickWrites()

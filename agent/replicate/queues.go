@@ -30,6 +30,9 @@ func (n *Node) Queues() Queues {
 				q.Waiting = max(q.Waiting, len(s.waiting))
 			}
 		}
+		for _, s := range sl.returned {
+			q.Waiting = max(q.Waiting, len(s.waiting))
+		}
 		for _, w := range sl.writes {
 			q.Waiting, q.Queued, q.Shared = max(q.Waiting, len(w.after)), max(q.Queued, len(w.queue)), max(q.Shared, len(w.sharers))
 			for _, o := range w.queue {

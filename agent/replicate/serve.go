@@ -29,6 +29,9 @@ func (n *Node) serve(h ring.Slot, o *op) {
 			n.askAwake(h, o)
 			return
 		}
+		if n.waitsForReturned(h, o) {
+			return
+		}
 		n.perform(h, o)
 	case n.effective(h) == n.self.Num:
 		n.serveDetached(h, o)

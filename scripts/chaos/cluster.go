@@ -107,6 +107,25 @@ func (c *cluster) terminate(a *agent) error {
 	}
 }
 
+// leave takes a member out of the cluster for good, and waits for its process.
+func (c *cluster) leave(ctx context.Context, a *agent) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	long, err := api.NewClient(api.Config{Address: "http://" + address(a.i) + ":8700", Timeout: 2 * time.Minute})
+	if err != nil {
+		return err
+	}
+	if err := long.Agent().Leave(ctx, false); err != nil {
+		return fmt.Errorf("%s leaves: %w", a.name, err)
+	}
+	select {
+	case <-a.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s has left, and does not end", a.name)
+	}
+}
+
 func (c *cluster) pause(a *agent, on bool) error {
 	s := syscall.SIGCONT
 	if on {

@@ -27,7 +27,7 @@ func modes() []mode {
 // fault is one thing that goes wrong, and what is promised for it.
 type fault struct {
 	name  string
-	modes []string // nil: serve and refuse
+	modes []string // nil: all
 	// promise is the longest time in which nobody can write to a session of the
 	// member that it strikes; 0: none is made.
 	promise map[string]time.Duration
@@ -43,10 +43,10 @@ type run struct {
 	heir    *agent     // takes over one of them
 }
 
+// sec gives the promises in seconds: disk is serve with a disk below it.
 func sec(serve, refuse float64) map[string]time.Duration {
-	return map[string]time.Duration{
-		"serve": time.Duration(serve * float64(time.Second)), "refuse": time.Duration(refuse * float64(time.Second)),
-	}
+	s, r := time.Duration(serve*float64(time.Second)), time.Duration(refuse*float64(time.Second))
+	return map[string]time.Duration{"serve": s, "refuse": r, "disk": s}
 }
 
 const settle = 3 * time.Second // writers work on after what a fault has done
@@ -104,6 +104,7 @@ func faults() []fault {
 			}
 			two := []*agent{r.victim, r.heir}
 			r.w.avoid(two...)
+			rest(ctx, 2*patience) // what two sides acknowledge at the same time is a conflict, and no loss
 			for _, a := range two {
 				for _, b := range r.c.agents {
 					if b != two[0] && b != two[1] {
@@ -138,7 +139,18 @@ func faults() []fault {
 			r.c.net.heal()
 			return nil
 		}},
-		{"rolling restart that waits on /v1/health/agent", []string{"serve", "refuse", "disk"}, nil, rolling},
+		{"rolling restart that waits on /v1/health/agent", nil, nil, rolling},
+		{"leave under load, and joining again", nil, nil, func(ctx context.Context, r *run) error {
+			if err := r.choose(ctx, false); err != nil {
+				return err
+			}
+			r.w.avoid(r.victim)
+			if err := r.c.leave(ctx, r.victim); err != nil {
+				return err
+			}
+			rest(ctx, 3*time.Second)
+			return r.c.start(r.victim)
+		}},
 		{"drain, and back", nil, nil, func(ctx context.Context, r *run) error {
 			if err := r.choose(ctx, false); err != nil {
 				return err

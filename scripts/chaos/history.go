@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// history is what one session's writer was told. One writer works on a session,
+// history is what one session's writer was told: of a number that each
+// operation makes one more, be it an increment, the length of a list that grows,
+// or what a put writes. One writer works on a session,
 // one operation after the other, each until it is acknowledged.
 type history struct {
 	mu      sync.Mutex
-	acked   int64 // increments acknowledged
+	acked   int64 // operations acknowledged
 	value   int64 // the last one's answer
 	at      time.Time
 	since   time.Time // gaps are counted from here on
@@ -28,7 +30,7 @@ func (f faultCount) add(o faultCount) faultCount {
 
 func (f faultCount) any() bool { return f != faultCount{} }
 
-// ack notes that an increment by one was acknowledged with a value. Each is
+// ack notes that an operation was acknowledged with a value. Each is
 // exactly one more than the one before: less is a write lost, more is one done
 // twice.
 func (h *history) ack(value int64, now time.Time) {
@@ -44,6 +46,24 @@ func (h *history) ack(value int64, now time.Time) {
 	h.acked++
 	h.gap(now)
 	h.at = now
+}
+
+// again notes what an operation answered that had been acknowledged with a value
+// already, and was sent once more: the same.
+func (h *history) again(first, second int64) {
+	if first == second {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults.Doubled++
+}
+
+// emptied notes that the count begins again at 0.
+func (h *history) emptied() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.value = 0
 }
 
 func (h *history) gap(now time.Time) {

@@ -19,6 +19,8 @@ func TestHistory_findsWhatIsWrong(t *testing.T) {
 		"done once more late":                      {func(h *history) { h.ack(2, now); h.final(3) }, faultCount{Doubled: 1}},
 		"one too many, seen through two agents":    {func(h *history) { h.final(2); h.final(2); h.ack(3, now) }, faultCount{Doubled: 1}},
 		"a read of the past":                       {func(h *history) { h.read(1, 0) }, faultCount{Stale: 1}},
+		"an operation answered once more":          {func(h *history) { h.ack(2, now); h.again(2, 2); h.emptied(); h.ack(1, now) }, faultCount{}},
+		"answered otherwise the second time":       {func(h *history) { h.ack(2, now); h.again(2, 3) }, faultCount{Doubled: 1}},
 		"not found":                                {func(h *history) { h.missing() }, faultCount{Missing: 1}},
 	} {
 		h := &history{}

@@ -9,10 +9,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -83,7 +85,12 @@ func chaos(ctx context.Context, s settings) (kept bool, err error) {
 		}
 	}
 	var b bytes.Buffer
-	if err := writeReport(&b, all, s.agents); err != nil {
+	version, err := exec.CommandContext(ctx, bin, "version").Output()
+	if err != nil {
+		return false, fmt.Errorf("ask %s for its version: %w", s.bin, err)
+	}
+	name, _, _ := strings.Cut(string(version), "\n")
+	if err := writeReport(&b, newPage(s, name, all)); err != nil {
 		return false, err
 	}
 	fmt.Print("\n", b.String())
@@ -98,11 +105,7 @@ func chaos(ctx context.Context, s settings) (kept bool, err error) {
 func inMode(ctx context.Context, s settings, m mode, bin, dir string) (all []*outcome, err error) {
 	var list []fault
 	for _, f := range faults() {
-		in := f.modes
-		if in == nil {
-			in = []string{"serve", "refuse"}
-		}
-		if slices.Contains(in, m.name) && s.fault.MatchString(f.name) {
+		if (f.modes == nil || slices.Contains(f.modes, m.name)) && s.fault.MatchString(f.name) {
 			list = append(list, f)
 		}
 	}
@@ -143,7 +146,7 @@ func inMode(ctx context.Context, s settings, m mode, bin, dir string) (all []*ou
 				break
 			}
 		}
-		fmt.Print(o.row())
+		fmt.Println("| "+m.name, o.row())
 		if ctx.Err() != nil {
 			return all, ctx.Err()
 		}
@@ -158,6 +161,7 @@ func inMode(ctx context.Context, s settings, m mode, bin, dir string) (all []*ou
 func strike(ctx context.Context, c *cluster, w *writers, f fault, o *outcome) error {
 	rest(ctx, time.Second)
 	r := &run{c: c, w: w, watched: w.sessions}
+	began := time.Now()
 	w.begin()
 	if err := f.strike(ctx, r); err != nil {
 		return errors.Join(err, ctx.Err())
@@ -168,9 +172,12 @@ func strike(ctx context.Context, c *cluster, w *writers, f fault, o *outcome) er
 		gap = max(gap, s.end(time.Now()))
 	}
 	o.gaps = append(o.gaps, gap)
+	struck := time.Now()
 	if err := c.healthy(ctx, 90*time.Second); err != nil {
 		return err
 	}
+	o.healed = max(o.healed, time.Since(struck))
+	o.took += time.Since(began)
 	t, err := w.count(ctx)
 	o.total.faultCount = o.total.add(t.faultCount)
 	o.total.Acked += t.Acked

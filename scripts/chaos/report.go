@@ -3,11 +3,16 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // outcome is what all repetitions of one fault in one mode have come to.
@@ -17,6 +22,8 @@ type outcome struct {
 	total   tally
 	gaps    []time.Duration
 	promise time.Duration
+	healed  time.Duration // the longest time until all agents were healthy again
+	took    time.Duration // all repetitions together
 	err     error
 }
 
@@ -40,10 +47,6 @@ func (o *outcome) kept() bool {
 	return o.err == nil && !o.total.any() && (o.promise == 0 || o.worst() <= o.promise)
 }
 
-const header = `| mode | fault | runs | acknowledged | lost | doubled | resurrected | false 404 | stale | gap, median | gap, worst | promised | kept |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
-`
-
 func (o *outcome) row() string {
 	promised, verdict := "", "yes"
 	if o.promise > 0 {
@@ -56,36 +59,102 @@ func (o *outcome) row() string {
 		}
 	}
 	t := o.total
-	return fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %d | %d | %d | %s | %s | %s | %s |\n", o.mode.name, o.fault.name, len(o.gaps),
-		t.Acked, t.Lost, t.Doubled, t.Resurrected, t.Missing, t.Stale, short(o.median()), short(o.worst()), promised, verdict)
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %d | %s | %s | %s | %s | %s |", o.fault.name, len(o.gaps), t.Acked,
+		t.Lost, t.Doubled, t.Resurrected, t.Missing, t.Stale, short(o.median()), short(o.worst()), promised, short(o.healed), verdict)
 }
 
 func short(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-func writeReport(w io.Writer, all []*outcome, agents int) error {
-	var b strings.Builder
-	b.WriteString("# Faults and what they cost\n\n")
-	fmt.Fprintf(&b, "Made by `make chaos`: %d agents as processes in network namespaces of one machine with 2 cores, writers and readers beside them.\n", agents)
-	b.WriteString(`Each writer works on one session, increments a number, and sends each increment again with its Idempotency-Key until it is acknowledged,
-through agents that the fault does not strike; another makes sessions and deletes them. When the cluster is healthy again every agent is asked for
-every session: an increment that is missing is lost, one too many is doubled, a deleted session that answers is resurrected.
-The gap is the longest time in which no write to one of the struck member's sessions was acknowledged.
+// page is what the report's template gets.
+type page struct {
+	Agents, Rounds  int
+	Sessions, Lists int
+	Command         string
+	Version, Go, OS string
+	CPUs            int
+	Took            time.Duration
+	Modes           []section
+	Acked           int64
+	Deleted         int
+	Sum             faultCount
+	Rows, Broken    int
+	Promises        []promised
+	Missed          []string // promised gaps that were longer
+}
 
-`)
-	b.WriteString("`make chaos` takes some 12 minutes, as root; ROUNDS, FAULT and MODE (regular expressions) narrow or repeat it, REPORT names a file for this page.\n\n")
-	b.WriteString(header)
-	var acked int64
-	var sum faultCount
-	broken := 0
-	for _, o := range all {
-		b.WriteString(o.row())
-		acked, sum = acked+o.total.Acked, sum.add(o.total.faultCount)
-		if !o.kept() {
-			broken++
+// section is the table of one mode.
+type section struct {
+	Name, Partition, Durability string
+	Rows                        []string
+}
+
+// promised is what the project promises of gaps, mode by mode.
+type promised struct {
+	Fault, Serve, Refuse, Disk string
+}
+
+//go:embed page.md.tmpl
+var pageText string
+
+func newPage(s settings, version string, all []*outcome) page {
+	p := page{
+		Agents: s.agents, Rounds: s.rounds, Sessions: perAgent * s.agents, Lists: listed, Command: s.command(),
+		Version: version, Go: runtime.Version(), OS: kernel(), CPUs: runtime.NumCPU(),
+	}
+	for _, m := range modes() {
+		sec := section{Name: m.name, Partition: m.partition, Durability: m.durability}
+		for _, o := range all {
+			if o.mode.name != m.name {
+				continue
+			}
+			sec.Rows = append(sec.Rows, o.row())
+			p.Acked, p.Deleted, p.Sum, p.Took = p.Acked+o.total.Acked, p.Deleted+o.total.Deleted, p.Sum.add(o.total.faultCount), p.Took+o.took
+			p.Rows++
+			if !o.kept() {
+				p.Broken++
+			}
+			if o.promise > 0 && o.worst() > o.promise {
+				p.Missed = append(p.Missed, fmt.Sprintf("%s, %s: %s instead of %s", m.name, o.fault.name, short(o.worst()), short(o.promise)))
+			}
+		}
+		if len(sec.Rows) > 0 {
+			p.Modes = append(p.Modes, sec)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d acknowledged writes: %d lost, %d doubled; %d deleted sessions came back; %d false 404; %d stale reads. %d of %d rows broke a promise.\n",
-		acked, sum.Lost, sum.Doubled, sum.Resurrected, sum.Missing, sum.Stale, broken, len(all))
-	_, err := io.WriteString(w, b.String())
-	return err
+	p.Took = p.Took.Round(time.Minute)
+	for _, f := range faults() {
+		if f.promise != nil {
+			p.Promises = append(p.Promises, promised{f.name, short(f.promise["serve"]), short(f.promise["refuse"]), short(f.promise["disk"])})
+		}
+	}
+	return p
+}
+
+// command is the make command that made the report.
+func (s settings) command() string {
+	c := fmt.Sprintf("make chaos ROUNDS=%d", s.rounds)
+	for _, x := range []struct{ name, value string }{{"FAULT", s.fault.String()}, {"MODE", s.mode.String()}} {
+		if x.value != "." {
+			c += fmt.Sprintf(" %s='%s'", x.name, x.value)
+		}
+	}
+	return c
+}
+
+// kernel is the name and release of the system, without the machine's own name.
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return runtime.GOOS
+	}
+	release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + release
+}
+
+func writeReport(w io.Writer, p page) error {
+	t, err := template.New("page").Parse(pageText)
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, p)
 }

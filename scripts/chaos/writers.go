@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -15,7 +16,8 @@ import (
 )
 
 const (
-	perAgent = 6 // sessions made at each agent
+	perAgent = 6   // sessions made at each agent, two of each kind
+	listed   = 100 // entries of a list, before its writer empties it
 	pause    = 10 * time.Millisecond
 	// patience is how long a client waits for an answer before it asks another
 	// agent: a request that was on its way to a machine that vanished has none.
@@ -38,21 +40,32 @@ type writers struct {
 	ended   faultCount // of sessions that were deleted
 }
 
+// kind is what a session's writer does.
+type kind int
+
+const (
+	incr   kind = iota // adds one to a number
+	put                // writes the whole session, with a number one higher each time
+	enlist             // appends to a list
+	kinds
+)
+
 // written is a session with its writer.
 type written struct {
-	id string
+	id   string
+	kind kind
 	history
 }
 
 func startWriters(ctx context.Context, c *cluster) (*writers, error) {
 	w := &writers{c: c}
 	for _, a := range c.agents {
-		for range perAgent {
-			s, err := a.api.Sessions().Create(ctx, api.SessionCreate{Attributes: map[string]any{"n": 0}})
+		for i := range perAgent {
+			s, err := a.api.Sessions().Create(ctx, api.SessionCreate{Attributes: map[string]any{"n": 0, "list": []int{}}})
 			if err != nil {
 				return nil, fmt.Errorf("create a session at %s: %w", a.name, err)
 			}
-			w.sessions = append(w.sessions, &written{id: s.ID})
+			w.sessions = append(w.sessions, &written{id: s.ID, kind: kind(i) % kinds})
 		}
 	}
 	ctx, w.cancel = context.WithCancel(ctx)
@@ -115,23 +128,84 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
+// write does one operation after the other. Each tenth is sent once more after
+// it was acknowledged: its key makes it the same one.
 func (w *writers) write(ctx context.Context, s *written) {
-	for ctx.Err() == nil {
+	for i := 1; ctx.Err() == nil; i++ {
 		w.hold.RLock()
+		next := s.floor() + 1
+		if s.kind == enlist && next > listed {
+			w.empty(ctx, s)
+			next = 1
+		}
 		key := w.key()
-		w.until(ctx, s.missing, func(ctx context.Context, a *agent) error {
-			m, err := a.api.Sessions().Incr(ctx, s.id, "n", 1, api.WithIdempotencyKey(key))
-			if err != nil {
-				return err
-			}
-			v, err := m.Value.Int64()
-			if err == nil {
-				s.ack(v, time.Now())
+		var first int64
+		acked := w.until(ctx, s.missing, func(ctx context.Context, a *agent) (err error) {
+			if first, err = w.one(ctx, a, s, next, key); err == nil {
+				s.ack(first, time.Now())
 			}
 			return err
 		})
+		if acked && i%10 == 0 && s.kind != put {
+			w.until(ctx, s.missing, func(ctx context.Context, a *agent) error {
+				second, err := w.one(ctx, a, s, next, key)
+				if err == nil {
+					s.again(first, second)
+				}
+				return err
+			})
+		}
 		w.hold.RUnlock()
 		rest(ctx, pause)
+	}
+}
+
+// one does a session's next operation, and returns the number that it comes to.
+func (w *writers) one(ctx context.Context, a *agent, s *written, next int64, key string) (int64, error) {
+	in, opt := a.api.Sessions(), api.WithIdempotencyKey(key)
+	switch s.kind {
+	case put:
+		_, err := in.Put(ctx, s.id, map[string]any{"n": next, "list": []int{}}, opt)
+		return next, err
+	case enlist:
+		m, err := in.Append(ctx, s.id, "list", next, opt)
+		if err != nil {
+			return 0, err
+		}
+		if m.Length == nil {
+			return 0, errors.New("an append answers no length")
+		}
+		return int64(*m.Length), nil
+	}
+	m, err := in.Incr(ctx, s.id, "n", 1, opt)
+	if err != nil {
+		return 0, err
+	}
+	return m.Value.Int64()
+}
+
+// empty begins a list anew, after a look at whether it is whole.
+func (w *writers) empty(ctx context.Context, s *written) {
+	w.until(ctx, s.missing, func(ctx context.Context, a *agent) error {
+		got, err := a.api.Sessions().Get(ctx, s.id)
+		if err != nil {
+			return err
+		}
+		if got.Stale {
+			return errors.New("asked a member that is cut off")
+		}
+		v, err := s.number(got)
+		if err == nil {
+			s.final(v)
+		}
+		return err
+	})
+	key := w.key()
+	if w.until(ctx, s.missing, func(ctx context.Context, a *agent) error {
+		_, err := a.api.Sessions().Patch(ctx, s.id, map[string]any{"list": []int{}}, api.WithIdempotencyKey(key))
+		return err
+	}) {
+		s.emptied()
 	}
 }
 
@@ -145,7 +219,8 @@ func (w *writers) read(ctx context.Context) {
 		cancel()
 		switch {
 		case err == nil && !got.Stale:
-			if v, err := number(got); err == nil {
+			// The number of a list falls when it begins anew.
+			if v, err := s.number(got); err == nil && s.kind != enlist {
 				s.history.read(floor, v)
 			}
 		case api.IsNotFound(err):
@@ -155,7 +230,13 @@ func (w *writers) read(ctx context.Context) {
 	}
 }
 
-func number(s *api.Session) (int64, error) {
+// number is what a session's operations have come to.
+func (w *written) number(s *api.Session) (int64, error) {
+	if w.kind == enlist {
+		var list []int64
+		err := json.Unmarshal(s.Attributes["list"], &list)
+		return int64(len(list)), err
+	}
 	var n json.Number
 	if err := json.Unmarshal(s.Attributes["n"], &n); err != nil {
 		return 0, err
@@ -270,7 +351,7 @@ func (w *writers) patient(ctx context.Context, a *agent, s *written) (int64, err
 	for deadline := time.Now().Add(10 * time.Second); ; rest(ctx, pause) {
 		got, err := a.api.Sessions().Get(ctx, s.id)
 		if err == nil {
-			return number(got)
+			return s.number(got)
 		}
 		if api.IsNotFound(err) {
 			s.missing()

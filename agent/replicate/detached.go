@@ -73,7 +73,9 @@ func (n *Node) tickDetach() {
 	on := !n.refuse && n.self.Num != 0 && n.now.since(max(n.lease.sent, n.lease.named, n.lease.tabled)) > n.p.Lease
 	if on && !n.detach.on {
 		n.detach.on, n.detach.sinceWall, n.detach.epoch = true, n.now.Wall, n.t.Epoch
-		clear(n.detach.via[:])
+		if n.detach.viaUntil <= n.now.Mono {
+			clear(n.detach.via[:])
+		}
 		n.detach.count++
 		n.retryCalls()
 	}

@@ -52,7 +52,9 @@ func (n *Node) onGrant(g *ring.Grant) {
 	until := g.Sent + int64(float64(n.p.Lease)*(1-n.p.Rho))
 	n.lease.until = max(n.lease.until, until)
 	n.inContact(g.Sent)
-	n.attached()
+	if n.now.since(g.Sent) <= n.p.Lease { // else the network held it up
+		n.attached()
+	}
 	n.wakeup.alone = false
 	if n.wakeup.dozing && g.Sent >= n.wakeup.asleepAt {
 		n.awake()

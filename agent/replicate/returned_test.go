@@ -102,3 +102,19 @@ func TestNode_newerTableEndsDetachment(t *testing.T) {
 		t.Error("not detached, though nothing came since")
 	}
 }
+
+// A grant that the network has held up is over when it comes.
+func TestNode_lateGrantDoesNotAttach(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	sent := c.now.Mono
+	c.detach(3, 3)
+	c.run(c.nodes[3].p.Lease)
+	n := c.nodes[3]
+	c.step(3, func(n *Node, out *Out) {
+		n.Control(c.now, &ring.Grant{To: n.Self(), Sent: sent, Leader: 1, Term: 1}, out)
+	})
+	if !n.isDetached() {
+		t.Error("attached by a grant from before")
+	}
+}

@@ -241,7 +241,12 @@ func AppendUpdate(b []byte, u *Update, now int64) []byte {
 // ReadUpdate reads what AppendUpdate wrote; now is the receiver's clock.
 func ReadUpdate(r *codec.Reader, now int64) *Update {
 	full := r.Bool()
-	u := &Update{Left: time.Duration(r.Varint()), Age: time.Duration(r.Varint())}
+	both := &struct { // most have an operation: one piece of memory for both
+		Update
+		op Op
+	}{}
+	u := &both.Update
+	u.Left, u.Age = time.Duration(r.Varint()), time.Duration(r.Varint())
 	if full {
 		u.Full = ReadRecord(r, now)
 		u.ID = u.Full.ID
@@ -252,8 +257,8 @@ func ReadUpdate(r *codec.Reader, now int64) *Update {
 	u.Set = readAttrs(r)
 	sorted(r, u.Set)
 	if r.Bool() {
-		op := readOp(r, now)
-		u.Op = &op
+		both.op = readOp(r, now)
+		u.Op = &both.op
 	}
 	return u
 }

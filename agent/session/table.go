@@ -26,6 +26,8 @@ type Entry struct {
 
 	tomb, gone bool // in the list of tombstones; removed
 	slot       ring.Slot
+	bucket     uint8  // Bucket of the id
+	sum        uint64 // what the shelf's buckets hold of Rec
 	older, yng *Entry // the slot's list by last use, of living ones or of tombstones
 	wake       int64  // when the expiry heap looks at it, at the latest
 
@@ -91,14 +93,14 @@ func (t *Table) Put(h ring.Slot, rec *Record, now int64, age, left time.Duration
 		if s.byID == nil {
 			s.byID = make(map[ID]*Entry)
 		}
-		e = &Entry{slot: h, Born: now - int64(age), Used: now}
+		e = &Entry{slot: h, bucket: uint8(Bucket(rec.ID)), Born: now - int64(age), Used: now}
 		s.byID[rec.ID] = e
 		t.total++
 		if left > 0 || rec.Dead {
 			e.Deadline = now + int64(left)
 		}
 	} else {
-		s.count(t, e.Rec, -1)
+		s.count(t, e, -1)
 		s.unlink(e)
 		e.Born = min(e.Born, now-int64(age))
 		switch at := now + int64(left); {
@@ -110,8 +112,8 @@ func (t *Table) Put(h ring.Slot, rec *Record, now int64, age, left time.Duration
 			e.Deadline = max(e.Deadline, at)
 		}
 	}
-	e.Rec = rec
-	s.count(t, rec, +1)
+	e.Rec, e.sum = rec, rec.Sum()
+	s.count(t, e, +1)
 	s.link(e)
 	switch {
 	case rec.Dead && left <= 0:
@@ -165,7 +167,7 @@ func (t *Table) Remove(e *Entry) {
 		return
 	}
 	t.Settle(e, true)
-	s.count(t, e.Rec, -1)
+	s.count(t, e, -1)
 	s.unlink(e)
 	delete(s.byID, e.Rec.ID)
 	e.gone = true
@@ -255,17 +257,13 @@ func (t *Table) EachLiving(h ring.Slot, f func(*Entry) bool) {
 // Newest returns the most recently used living session of the slot, or nil.
 func (t *Table) Newest(h ring.Slot) *Entry { return t.slots[h].living.newest }
 
-func (s *shelf) count(t *Table, r *Record, by int) {
-	if by > 0 {
-		s.buckets[Bucket(r.ID)] += r.Sum()
-	} else {
-		s.buckets[Bucket(r.ID)] -= r.Sum()
-	}
-	if !r.Dead {
+func (s *shelf) count(t *Table, e *Entry, by int) {
+	s.buckets[e.bucket] += uint64(by) * e.sum
+	if !e.Rec.Dead {
 		s.live += by
 		t.live += by
 	}
-	t.bytes += int64(by * r.size)
+	t.bytes += int64(by * e.Rec.size)
 }
 
 func (s *shelf) list(tomb bool) *uses {

@@ -29,12 +29,13 @@ func benchmarkSend(b *testing.B, size, inFlight int) {
 	ny := New(Options{Listener: listenLoopback(b), Self: func() Hello { return y }}, quiet)
 	toX := Peer{ID: x.ID, Boot: x.Boot, Addr: nx.Addr().String()}
 	toY := Peer{ID: y.ID, Boot: y.Boot, Addr: ny.Addr().String()}
+	fromX, fromY := nx.Outlet(toY, Foreground), ny.Outlet(toX, Foreground)
 	ack := make([]byte, 16)
 	ny.Handle(kindText, func(_ Hello, ps [][]byte) {
 		for range ps {
-			ny.SendBuffered(toX, Foreground, kindText, ack)
+			fromY.Send(kindText, ack)
 		}
-		ny.Flush(toX, Foreground)
+		fromY.Flush()
 	})
 	payload := make([]byte, size)
 	var acked, sent atomic.Int64
@@ -44,13 +45,13 @@ func benchmarkSend(b *testing.B, size, inFlight int) {
 		for range ps {
 			if sent.Load() < total {
 				sent.Add(1)
-				nx.SendBuffered(toY, Foreground, kindText, payload)
+				fromX.Send(kindText, payload)
 			}
 			if acked.Add(1) == total {
 				close(done)
 			}
 		}
-		nx.Flush(toY, Foreground)
+		fromX.Flush()
 	})
 	for _, n := range []*Transport{nx, ny} {
 		go n.Run(b.Context())

@@ -32,15 +32,19 @@ func TestSend_arrivesInOrder(t *testing.T) {
 			t.Parallel()
 			a, b := pair(t)
 			const n = 5000
+			out := a.Outlet(b.peer, Foreground)
 			for i := range n {
-				send := a.Send
-				if i%3 != 0 && i < n-1 {
-					send = a.SendBuffered
+				var err error
+				if i%3 == 0 {
+					err = a.Send(b.peer, Foreground, kindText, text(i))
+				} else {
+					err = out.Send(kindText, text(i))
 				}
-				if err := send(b.peer, Foreground, kindText, text(i)); err != nil {
+				if err != nil {
 					t.Fatal(err)
 				}
 			}
+			out.Flush()
 			b.until(t, "all messages", func() bool { return len(b.messages()) == n })
 			for i, m := range b.messages() {
 				if m != string(text(i)) {

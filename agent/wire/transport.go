@@ -105,34 +105,22 @@ func (t *Transport) Addr() net.Addr { return t.opts.Listener.Addr() }
 // ErrTooLarge, a RefusedError and ErrClosed mean that it was dropped; nil does
 // not mean that it will arrive. It must be Foreground or Bulk.
 func (t *Transport) Send(to Peer, lane Lane, kind byte, payload []byte) error {
-	return t.send(to, lane, kind, payload, true)
+	_, err := t.send(senderKey{to, lane}, kind, payload, true)
+	return err
 }
 
-// SendBuffered is Send for a caller that has more to say to the same peer and
-// lane, and will call Flush.
-func (t *Transport) SendBuffered(to Peer, lane Lane, kind byte, payload []byte) error {
-	return t.send(to, lane, kind, payload, false)
-}
-
-// Flush lets go what SendBuffered has queued.
-func (t *Transport) Flush(to Peer, lane Lane) {
-	if s := (*t.senders.Load())[senderKey{to, lane}]; s != nil {
-		s.out.flush()
-	}
-}
-
-func (t *Transport) send(to Peer, lane Lane, kind byte, payload []byte, flush bool) error {
+// send returns the sender that took the message, if one did.
+func (t *Transport) send(key senderKey, kind byte, payload []byte, flush bool) (*sender, error) {
 	if 1+len(payload) > t.opts.MaxFrame {
 		t.stats.dropped.Add(1)
-		return ErrTooLarge
+		return nil, ErrTooLarge
 	}
-	key := senderKey{to, lane}
 	for {
 		s := (*t.senders.Load())[key]
 		if s == nil {
 			var err error
 			if s, err = t.newSender(key); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		err := s.out.push(kind, nil, payload, flush)
@@ -142,8 +130,9 @@ func (t *Transport) send(to Peer, lane Lane, kind byte, payload []byte, flush bo
 		}
 		if err != nil {
 			t.stats.dropped.Add(1)
+			return nil, err
 		}
-		return err
+		return s, nil
 	}
 }
 

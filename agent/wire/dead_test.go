@@ -88,7 +88,8 @@ func TestSend_slowDialDeliversNothingStale(t *testing.T) {
 func TestSend_retiredSenderIsReplaced(t *testing.T) {
 	t.Parallel()
 	n := newMemNet()
-	a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+	a := prepare(t, Options{Listener: n.listen("a"), Dial: n.dial, QueueAge: time.Minute}, hello("a")).start(t)
+	b := mem(t, n, hello("b"))
 	for i := range 3 {
 		a.Send(b.peer, Foreground, kindText, text(i))
 		b.until(t, "the message", func() bool { return len(b.messages()) == i+1 })

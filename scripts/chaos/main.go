@@ -21,9 +21,9 @@ import (
 
 // settings are what the command line says.
 type settings struct {
-	bin, report, keep string
-	rounds, agents    int
-	fault, mode       *regexp.Regexp
+	bin, report, keep, results string
+	rounds, agents             int
+	fault, mode                *regexp.Regexp
 }
 
 func main() {
@@ -35,6 +35,7 @@ func main() {
 	fault, which := flag.String("fault", ".", "run the faults whose name matches"), flag.String("mode", ".", "in the modes that match: serve, refuse, disk")
 	flag.StringVar(&s.bin, "bin", "bin/rondel", "the program to run")
 	flag.StringVar(&s.report, "report", "", "write the report to this file too")
+	flag.StringVar(&s.results, "results", "", "keep what was found in this file, and go on from it: a fault that strikes again replaces what was found of it")
 	flag.StringVar(&s.keep, "keep", "", "keep the agents' logs and data in this directory")
 	flag.IntVar(&s.rounds, "rounds", 1, "how often each fault strikes")
 	flag.IntVar(&s.agents, "agents", 5, "how many there are, 4 to 9")
@@ -74,52 +75,58 @@ func chaos(ctx context.Context, s settings) (kept bool, err error) {
 		}
 		defer os.RemoveAll(dir)
 	}
-	var all []*outcome
-	for _, m := range modes() {
-		if s.mode.MatchString(m.name) {
-			out, err := inMode(ctx, s, m, bin, filepath.Join(dir, m.name))
-			all = append(all, out...)
-			if err != nil {
-				return false, fmt.Errorf("%s: %w", m.name, err)
-			}
-		}
-	}
-	var b bytes.Buffer
 	version, err := exec.CommandContext(ctx, bin, "version").Output()
 	if err != nil {
 		return false, fmt.Errorf("ask %s for its version: %w", s.bin, err)
 	}
 	name, _, _ := strings.Cut(string(version), "\n")
+	all, err := loadResults(s.results)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range modes() {
+		list := s.faultsOf(m)
+		for i := 0; len(list) > 0; i++ {
+			// Each time on a new cluster: after a failure the old one is not what
+			// the next fault expects.
+			done, err := inMode(ctx, s, m, bin, filepath.Join(dir, fmt.Sprint(m.name, i)), list, func(o *outcome) error {
+				all = replaced(all, o)
+				return errors.Join(saveResults(s.results, all), savePage(s, newPage(s, name, all)))
+			})
+			if err != nil {
+				return false, fmt.Errorf("%s: %w", m.name, err)
+			}
+			list = list[done:]
+		}
+	}
+	var b bytes.Buffer
 	if err := writeReport(&b, newPage(s, name, all)); err != nil {
 		return false, err
 	}
 	fmt.Print("\n", b.String())
-	if s.report != "" {
-		if err := os.WriteFile(s.report, b.Bytes(), 0o644); err != nil {
-			return false, err
-		}
-	}
 	return !slices.ContainsFunc(all, func(o *outcome) bool { return !o.kept() }), nil
 }
 
-func inMode(ctx context.Context, s settings, m mode, bin, dir string) (all []*outcome, err error) {
-	var list []fault
+func (s settings) faultsOf(m mode) (list []fault) {
 	for _, f := range faults() {
-		if (f.modes == nil || slices.Contains(f.modes, m.name)) && s.fault.MatchString(f.name) {
+		if s.mode.MatchString(m.name) && (f.modes == nil || slices.Contains(f.modes, m.name)) && s.fault.MatchString(f.name) {
 			list = append(list, f)
 		}
 	}
-	if len(list) == 0 {
-		return nil, nil
-	}
+	return list
+}
+
+// inMode lets faults strike one cluster, until one fails, and returns how many
+// have struck.
+func inMode(ctx context.Context, s settings, m mode, bin, dir string, list []fault, found func(*outcome) error) (done int, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return 0, err
 	}
 	working, cancel := context.WithCancel(ctx)
 	net, err := newNetwork(working, s.agents)
 	if err != nil {
 		cancel()
-		return nil, err
+		return 0, err
 	}
 	defer func() {
 		cancel()
@@ -127,34 +134,36 @@ func inMode(ctx context.Context, s settings, m mode, bin, dir string) (all []*ou
 	}()
 	c, err := newCluster(ctx, net, bin, dir, s.agents, m)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	w, err := startWriters(ctx, c)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer w.stop()
-	for _, f := range list {
+	for i, f := range list {
 		o := &outcome{fault: f, mode: m, promise: f.promise[m.name]}
-		all = append(all, o)
 		for range s.rounds {
 			if ctx.Err() != nil {
-				return all, ctx.Err() // asked to end
+				return i, ctx.Err() // asked to end
 			}
 			if o.err = strike(ctx, c, w, f, o); o.err != nil {
 				break
 			}
 		}
-		fmt.Println("| "+m.name, o.row())
 		if ctx.Err() != nil {
-			return all, ctx.Err()
+			return i, ctx.Err()
+		}
+		fmt.Println("| "+m.name, o.row())
+		if err := found(o); err != nil {
+			return i, err
 		}
 		if o.err != nil {
-			return all, nil // the cluster is not what the next fault expects
+			return i + 1, nil
 		}
 	}
-	return all, nil
+	return len(list), nil
 }
 
 // strike lets one fault happen, and waits until all is well again.

@@ -133,6 +133,9 @@ func newPage(s settings, version string, all []*outcome) page {
 // command is the make command that made the report.
 func (s settings) command() string {
 	c := fmt.Sprintf("make chaos ROUNDS=%d", s.rounds)
+	if s.results != "" {
+		return c // what is narrowed replaces a part of what the whole has found
+	}
 	for _, x := range []struct{ name, value string }{{"FAULT", s.fault.String()}, {"MODE", s.mode.String()}} {
 		if x.value != "." {
 			c += fmt.Sprintf(" %s='%s'", x.name, x.value)

@@ -333,17 +333,30 @@ func (w *writers) count(ctx context.Context) (tally, error) {
 	w.mu.Unlock()
 	for _, id := range gone {
 		for _, a := range w.c.agents {
-			_, err := a.api.Sessions().Get(ctx, id)
-			switch {
-			case err == nil:
+			there, err := w.exists(ctx, a, id)
+			if err != nil {
+				return t, err
+			}
+			if there {
 				t.Resurrected++
-			case !api.IsNotFound(err):
-				return t, fmt.Errorf("a deleted session at %s: %w", a.name, err)
 			}
 		}
 	}
 	t.Deleted = len(gone)
 	return t, nil
+}
+
+// exists asks an agent for a deleted session until there is an answer.
+func (w *writers) exists(ctx context.Context, a *agent, id string) (bool, error) {
+	for deadline := time.Now().Add(10 * time.Second); ; rest(ctx, pause) {
+		_, err := a.api.Sessions().Get(ctx, id)
+		if err == nil || api.IsNotFound(err) {
+			return err == nil, nil
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return false, fmt.Errorf("read a deleted session at %s: %w", a.name, err)
+		}
+	}
 }
 
 // patient reads until there is an answer; a 404 is one, of the wrong kind.

@@ -86,11 +86,20 @@ func (s *Store) current() (name, owner string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	name, owner, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
-	if _, err := strconv.ParseUint(strings.TrimPrefix(name, logPrefix), 10, 64); err != nil || !strings.HasPrefix(name, logPrefix) {
+	name, owner, ok := parseCurrent(b)
+	if !ok {
 		return "", "", fmt.Errorf("%s names no log", s.path(currentFile))
 	}
 	return name, owner, nil
+}
+
+func parseCurrent(b []byte) (name, owner string, ok bool) {
+	name, owner, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
+	number, ok := strings.CutPrefix(name, logPrefix)
+	if _, err := strconv.ParseUint(number, 10, 64); err != nil || !ok {
+		return "", "", false
+	}
+	return name, owner, true
 }
 
 // checkOwner refuses what another member has kept: copied to this machine, it

@@ -749,3 +749,15 @@ func FuzzParseLabel(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseCurrent(f *testing.F) {
+	f.Add([]byte("log-00000001\nm1\n"))
+	f.Add([]byte("log-1"))
+	f.Add([]byte("../log-1\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		name, _, ok := parseCurrent(b)
+		if ok != (name != "") || ok && (filepath.Base(name) != name || !strings.HasPrefix(name, logPrefix)) {
+			t.Fatalf("%q, %v", name, ok)
+		}
+	})
+}

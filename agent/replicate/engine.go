@@ -50,8 +50,9 @@ type Engine struct {
 	clock func() Time
 	onTab func(*ring.Table)
 	disk  Disk
+	fatal func(p any, stack []byte) // ends the process; another in tests
 
-	mu        sync.Mutex // guards all below but view
+	mu        sync.Mutex // guards all below but view; whoever calls the core under it defers guard
 	node      *Node
 	out       Out
 	buf       []byte
@@ -74,7 +75,7 @@ type Engine struct {
 func NewEngine(o Options, log hclog.Logger) *Engine {
 	e := &Engine{
 		log: log.Named("sessions"), link: o.Link, clock: o.Clock, onTab: o.OnTable,
-		disk: o.Disk, held: held{gate: o.Disk != nil}, node: NewNode(o.Config), waiting: map[uint64]Waiter{},
+		disk: o.Disk, fatal: die, held: held{gate: o.Disk != nil}, node: NewNode(o.Config), waiting: map[uint64]Waiter{},
 	}
 	e.answers.New = func() any { return make(mailbox, 1) }
 	e.touches.every = min(o.Defaults.TTL/20, 10*time.Second)
@@ -102,6 +103,13 @@ func (e *Engine) step(f func(now Time, out *Out)) { e.stepBuffered(f, true) }
 // stepBuffered is step; without flush, what it sends may wait for more.
 func (e *Engine) stepBuffered(f func(now Time, out *Out), flush bool) {
 	e.mu.Lock()
+	e.work(f, flush)
+	e.unlock()
+}
+
+// work is a step's part under the lock.
+func (e *Engine) work(f func(now Time, out *Out), flush bool) {
+	defer e.guard()
 	e.out.Reset()
 	now := e.clock()
 	f(now, &e.out)
@@ -109,7 +117,6 @@ func (e *Engine) stepBuffered(f func(now Time, out *Out), flush bool) {
 	if flush {
 		e.link.Flush()
 	}
-	e.unlock()
 }
 
 // unlock ends a step.
@@ -311,6 +318,13 @@ func (e *Engine) Receive(from member.ID, boot member.Boot, payloads [][]byte) (b
 		all = append(all, in)
 	}
 	e.mu.Lock()
+	e.receive(from, boot, all)
+	e.unlock()
+	return broken
+}
+
+func (e *Engine) receive(from member.ID, boot member.Boot, all []received) {
+	defer e.guard()
 	now := e.clock()
 	for i := range all {
 		in := &all[i]
@@ -322,15 +336,14 @@ func (e *Engine) Receive(from member.ID, boot member.Boot, payloads [][]byte) (b
 		e.deliver(now)
 	}
 	e.link.Flush()
-	e.unlock()
-	return broken
 }
 
 // Flush lets go what requests have left waiting.
 func (e *Engine) Flush() {
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.guard()
 	e.link.Flush()
-	e.mu.Unlock()
 }
 
 // SetDefaults changes what a session gets that does not say otherwise.

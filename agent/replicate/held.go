@@ -76,12 +76,17 @@ func (e *Engine) release() {
 // fsync policy promises.
 func (e *Engine) Synced(upto uint64) {
 	e.mu.Lock()
+	e.synced(upto)
+	e.handOver()
+}
+
+func (e *Engine) synced(upto uint64) {
+	defer e.guard()
 	if upto > e.held.synced {
 		e.held.synced = upto
 		e.release()
 		e.link.Flush()
 	}
-	e.handOver()
 }
 
 // SetStore tells the engine the id of the disk that holds everything that this
@@ -106,6 +111,7 @@ func (e *Engine) SetStore(id ring.Store, doubt bool) {
 func (e *Engine) Load(records []byte, elapsed time.Duration) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	defer e.guard()
 	return e.node.Load(e.clock(), records, elapsed)
 }
 
@@ -113,8 +119,9 @@ func (e *Engine) Load(records []byte, elapsed time.Duration) error {
 // called: what was logged before can be forgotten when the last is done.
 func (e *Engine) BeginDump() {
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.guard()
 	e.node.BeginDump()
-	e.mu.Unlock()
 }
 
 // Dump logs all that a slot holds anew. It returns the number of the last log

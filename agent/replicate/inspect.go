@@ -41,6 +41,7 @@ func (e *Engine) Owned(f Filter) []Summary {
 func (e *Engine) ownedIn(h ring.Slot, f Filter, out []Summary) []Summary {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	defer e.guard()
 	n := e.node
 	if n.self.Num == 0 || n.effective(h) != n.self.Num {
 		return out
@@ -90,6 +91,7 @@ type Figures struct {
 func (e *Engine) Leader() (num member.Number, term uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	defer e.guard()
 	return e.node.Leader()
 }
 
@@ -97,6 +99,7 @@ func (e *Engine) Leader() (num member.Number, term uint64) {
 func (e *Engine) Figures() Figures {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	defer e.guard()
 	n := e.node
 	f := Figures{Stats: n.Stats, Filling: n.syncing, Pending: len(n.pending), Detached: n.detach.on, Unsettled: n.store.Unsettled()}
 	f.Clock = n.ClockOffset()

@@ -197,3 +197,36 @@ func TestNode_learnerForgetsBeforeItCounts(t *testing.T) {
 		})
 	}
 }
+
+// A write that ends with its owner's term may be on the learner alone: the owner
+// that starts again looks at the learner anew.
+func TestNode_learnerIsComparedAnewWhenItsOwnerStartsAgain(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, true)
+	id := c.create(0)
+	c.learn(0, 3)
+	c.run(time.Second)
+	if a := c.nodes[1].slots[0].add; a == nil || !a.filled() {
+		t.Fatal("the learner is not filled")
+	}
+	c.lose = func(e envelope) bool {
+		_, ok := e.msg.(*Replicate)
+		return ok && e.to.Num == 2
+	}
+	c.start(1, set(id, "a", "1"))
+	c.run(2500 * time.Millisecond) // nobody asks for it any more
+	if c.value(3, 0, id, "a") != "1" || c.value(1, 0, id, "a") != "" {
+		t.Fatal("the write is not on the learner alone")
+	}
+	c.change(0, func(s *ring.SlotState) { s.PrevRe, s.Re = s.Re+1, s.Re+2 }) // it has missed one
+	c.lose, c.taking = nil, true
+	for range 200 {
+		c.run(25 * time.Millisecond)
+		if c.table.Slots[0].InSyncHas(c.holder(3)) {
+			break
+		}
+	}
+	if !c.table.Slots[0].InSyncHas(c.holder(3)) || c.nodes[3].store.Sum(0) != c.nodes[1].store.Sum(0) {
+		t.Errorf("in sync %v; it holds %v, its owner %v", c.table.Slots[0].InSync, c.record(3, 0, id), c.record(1, 0, id))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func BenchmarkGrowth(b *testing.B) {
 		for _, n := range sizes {
 			b.Run(fmt.Sprint("agents=", n), func(b *testing.B) {
 				g := growCluster(b, n)
-				g.write(b, 64, 500*time.Millisecond)
+				g.warm(b)
 				idle := cpuTime()
 				<-time.After(d)
 				r := result{idle: (cpuTime() - idle).Seconds() / d.Seconds()}
@@ -97,6 +98,15 @@ func growCluster(b *testing.B, n int) *grown {
 		g.ids = append(g.ids, ids)
 	}
 	return g
+}
+
+// warm writes until the heap has grown to its size.
+func (g *grown) warm(b *testing.B) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	for last, end := m.NumGC+3, time.Now().Add(time.Minute); m.NumGC < last && time.Now().Before(end); runtime.ReadMemStats(&m) {
+		g.write(b, 64, 200*time.Millisecond)
+	}
 }
 
 // write has clients write for as long as d, each at one owner, and returns how

@@ -18,6 +18,7 @@ import (
 	"github.com/rondel-project/rondel/agent/consensus"
 	"github.com/rondel-project/rondel/agent/gossip"
 	"github.com/rondel-project/rondel/agent/httpapi"
+	"github.com/rondel-project/rondel/agent/internal/netloop"
 	"github.com/rondel-project/rondel/agent/leader"
 	"github.com/rondel-project/rondel/agent/member"
 	"github.com/rondel-project/rondel/agent/proxy"
@@ -64,7 +65,8 @@ type Agent struct {
 	control   *control
 	calls     *calls
 	engine    *replicate.Engine
-	store     *store.Store // nil: sessions are in memory only
+	loops     *netloop.Pool // of connections that carry much and ask for little
+	store     *store.Store  // nil: sessions are in memory only
 	services  *services
 	metrics   *telemetry.Metrics
 	doors     *doors
@@ -132,7 +134,8 @@ func NewIn(env Env, cfg config.Runtime, log hclog.Logger, reload ReloadFunc) (_ 
 	if err != nil {
 		return nil, portError("agent-to-agent", "-rpc-port", cfg.Network.RPC, err)
 	}
-	a.transport = wire.New(wire.Options{Listener: rpc, Dial: env.Dial, Self: a.hello}, log)
+	a.loops = netloop.NewPool(netloop.Options{Round: func() { a.engine.Flush() }, Failed: a.fail})
+	a.transport = wire.New(wire.Options{Listener: rpc, Dial: env.Dial, Self: a.hello, Loops: a.loops}, log)
 	undo = append(undo, a.transport.Close)
 
 	if err = a.buildDoors(env, cfg, log, &undo); err != nil {

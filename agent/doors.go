@@ -71,7 +71,7 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 		Logger: log, Process: b, Members: membersBackend{a}, Ring: ringBackend{a}, Moves: movesBackend{a}, Sessions: sessionsBackend{a},
 		Services: servicesBackend{a}, Checks: servicesBackend{a}, Catalog: catalogBackend{a}, Raft: b,
 		Logs: logsOf(log), Metrics: a.metrics, Node: cfg.Node.Name, Hosts: cfg.API.Hosts,
-		MaxSession: int(cfg.Session.MaxSize),
+		MaxSession: int(cfg.Session.MaxSize), Loops: a.loops,
 	})
 	return nil
 }

@@ -19,6 +19,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	work := newStage(ctx, a.fail)  // what this member does
 	api := newStage(ctx, a.fail)   // what applications beside it ask
 	front := newStage(ctx, a.fail) // what users reach
+	defer func() { err = errors.Join(err, a.loops.Close()) }()
 	defer net.stop()
 	defer base.stop()
 	defer work.stop()

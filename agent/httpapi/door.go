@@ -99,12 +99,15 @@ func (d *door) accept(l net.Listener) error {
 	}
 }
 
-func (d *door) begin(nc net.Conn) {
-	q := newQuick(d, nc)
+func (d *door) begin(nc net.Conn) { d.carry(newQuick(d, nc)) }
+
+// carry gives a connection a goroutine. While the door stops, only one with an
+// answer that has yet to leave gets one.
+func (d *door) carry(q *quick) {
 	d.mu.Lock()
-	if d.stopping.Load() {
+	if d.stopping.Load() && len(q.unsent) == 0 {
 		d.mu.Unlock()
-		nc.Close()
+		q.conn.Close()
 		return
 	}
 	d.open[q] = struct{}{}
@@ -118,7 +121,7 @@ func (d *door) begin(nc net.Conn) {
 		d.mu.Unlock()
 		switch {
 		case over == nil:
-			nc.Close()
+			q.conn.Close()
 		case q.back:
 			if !d.loops.take(over) {
 				d.begin(over)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/rondel-project/rondel/agent/internal/netloop"
 	"github.com/rondel-project/rondel/agent/session"
 )
 
@@ -39,7 +40,8 @@ func newLoopCarriers(t testing.TB, sessions Sessions, like *engine) *loopCarrier
 	ctx, cancel := context.WithCancel(context.Background())
 	server := New(Options{Logger: hclog.NewNullLogger(), Sessions: sessions, Node: "m1"})
 	c.door = newDoor(ctx, hclog.NewNullLogger(), server, server.maxBody())
-	c.door.loops = newLoopServer(ctx, server, c.door)
+	pool := netloop.NewPool(netloop.Options{Round: sessions.Flush})
+	c.door.loops = newLoopServer(pool, server, c.door)
 	handler := New(Options{Logger: hclog.NewNullLogger(), Sessions: like, Node: "m1"})
 	plain := &http.Server{
 		Handler: answering(handler), DisableGeneralOptionsHandler: true, MaxHeaderBytes: maxHead,
@@ -61,7 +63,7 @@ func newLoopCarriers(t testing.TB, sessions Sessions, like *engine) *loopCarrier
 				t.Error(err)
 			}
 		}
-		if err := c.door.loops.run.Wait(); err != nil {
+		if err := pool.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -69,12 +71,7 @@ func newLoopCarriers(t testing.TB, sessions Sessions, like *engine) *loopCarrier
 }
 
 // inLoops returns how many connections the loops carry.
-func (c *loopCarriers) inLoops() (n int) {
-	for _, l := range c.door.loops.loops {
-		n += len(l.all())
-	}
-	return n
-}
+func (c *loopCarriers) inLoops() int { return len(c.door.loops.all()) }
 
 // alike returns two engines that hold the same session.
 func alike(t testing.TB) (a, b *engine, id session.ID) {
@@ -382,30 +379,35 @@ func TestLoop_givesUpWhatWaitsTooLong(t *testing.T) {
 		conns[i] = conn
 	}
 	conns[1].Write([]byte("GET /v1/sess"))
-	waitFor(t, "both connections, and what one has sent", func() bool {
-		partial := 0
-		for _, l := range c.door.loops.loops {
-			for _, lc := range l.all() {
-				if lc.state.CompareAndSwap(connIdle, connBusy) {
-					if lc.w > lc.r {
-						partial++
-					}
-					if !lc.rest() {
-						lc.proceed()
-					}
+	// received returns how much there is of a request, and since when.
+	received := func() (bytes int, since int64) {
+		for _, lc := range c.door.loops.all() {
+			if lc.state.CompareAndSwap(connIdle, connBusy) {
+				if lc.w > lc.r {
+					bytes, since = lc.w-lc.r, lc.since.Load()
+				}
+				if !lc.rest() {
+					lc.proceed()
 				}
 			}
 		}
-		return c.inLoops() == 2 && partial == 1
-	})
-	sweep := func(after time.Duration) {
-		for _, l := range c.door.loops.loops {
-			l.sweep(time.Now().Add(after))
-		}
+		return bytes, since
 	}
+	waitFor(t, "both connections, and what one has sent", func() bool {
+		n, _ := received()
+		return c.inLoops() == 2 && n > 0
+	})
+	sweep := func(after time.Duration) { c.door.loops.sweep(time.Now().Add(after)) }
 	sweep(headTime / 2)
 	if n := c.inLoops(); n != 2 {
 		t.Fatalf("%d connections are left, want both", n)
+	}
+	// A byte now and then makes no head any younger.
+	before, since := received()
+	conns[1].Write([]byte("i"))
+	waitFor(t, "one byte more", func() bool { n, _ := received(); return n > before })
+	if _, second := received(); second != since {
+		t.Errorf("a head that began at %d counts from %d", since, second)
 	}
 	sweep(headTime + time.Second)
 	if n := c.inLoops(); n != 1 {
@@ -414,5 +416,36 @@ func TestLoop_givesUpWhatWaitsTooLong(t *testing.T) {
 	sweep(idleTime + time.Second)
 	if _, err := conns[0].Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("an idle connection: %v, want its end", err)
+	}
+}
+
+func TestLoop_readersThatDoNotReadDoNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	a, b, id := alike(t)
+	value := []byte(`"` + strings.Repeat("x", 900_000) + `"`)
+	a.Do(t.Context(), &session.Request{Kind: session.Put, ID: id, Attrs: []session.Attr{{Name: "v", Value: value}}})
+	c := newLoopCarriers(t, a, b)
+	conn, err := net.Dial("tcp", c.loop.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	request := "GET /v1/sessions/" + string(id) + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	if _, err := conn.Write([]byte(strings.Repeat(request, 20))); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the connection to wait with an answer", func() bool {
+		c.door.mu.Lock()
+		defer c.door.mu.Unlock()
+		return len(c.door.open) == 1
+	})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- c.door.stop(ended, []net.Listener{c.loop}, func() {}) }()
+	select {
+	case <-stopped:
+	case <-time.After(20 * time.Second): // the write alone could take a minute
+		t.Fatal("the door waits for a client that does not read")
 	}
 }

@@ -58,10 +58,12 @@ func (c *loopConn) next() (op *session.Request, did step) {
 	if op = c.operation(kind, body[:length]); op == nil {
 		return nil, stepLeave
 	}
-	if c.ask.op = op; c.l.ls.s.tells() {
+	if c.ask.op = op; c.ls.s.tells() {
 		c.ask.began = time.Now()
 	}
-	c.r += end + length
+	if c.r += end + length; c.r < c.w {
+		c.since.Store(c.ls.second.Load())
+	}
 	return op, stepNext
 }
 
@@ -99,7 +101,7 @@ func (c *loopConn) plain(head []byte) bool {
 		switch f.Known {
 		case http1.Host:
 			if !bytes.Equal(f.Value, a.host) {
-				if len(f.Value) == 0 || !c.l.ls.s.guard.own(string(f.Value)) {
+				if len(f.Value) == 0 || !c.ls.s.guard.own(string(f.Value)) {
 					return false
 				}
 				a.host = bytes.Clone(f.Value)
@@ -217,8 +219,8 @@ func (c *loopConn) operation(kind session.Kind, body []byte) (op *session.Reques
 
 // answer writes the answer that the handlers would give.
 func (c *loopConn) answer(resp *session.Response) {
-	s, a, now := c.l.ls.s, &c.ask, time.Now()
-	c.last = c.l.ls.door.stopping.Load()
+	s, a, now := c.ls.s, &c.ask, time.Now()
+	c.last = c.ls.door.stopping.Load()
 	status := http.StatusOK
 	if err := refusal(a.op, resp); err != nil {
 		e := toAPI(err)
@@ -241,7 +243,6 @@ func (c *loopConn) answer(resp *session.Response) {
 			s.buffers.Put(buf)
 		}
 	}
-	c.send()
 	if s.tells() && !a.began.IsZero() {
 		s.log.Debug("request", "method", a.method, "route", a.route(), "status", status, "duration", time.Since(a.began))
 	}
@@ -255,10 +256,11 @@ func (a *loopAsk) route() string {
 	return sessionsPath + ":id"
 }
 
-// compose puts the answer together, with the fields that the handlers set, in
-// the order of their names.
+// compose puts the answer together and sends it, with the fields that the
+// handlers set, in the order of their names.
 func (c *loopConn) compose(now time.Time, status int, v *session.Version, e *api.Error, body []byte) {
-	b := append(c.out[:0], "HTTP/1.1 "...)
+	buf := c.ls.s.buffers.Get().(*[]byte)
+	b := append((*buf)[:0], "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(append(b, ' '), http.StatusText(status)...)
 	if status != http.StatusNotModified {
@@ -272,9 +274,14 @@ func (c *loopConn) compose(now time.Time, status int, v *session.Version, e *api
 	if status == http.StatusServiceUnavailable {
 		b = append(append(b, "\r\nRetry-After: "...), retryAfter(e.RetryAfter)...)
 	}
-	b = c.l.dates.append(append(b, "\r\nDate: "...), now)
+	b = c.ls.dates.append(append(b, "\r\nDate: "...), now)
 	if c.last {
 		b = append(b, "\r\nConnection: close"...)
 	}
-	c.out = append(append(b, "\r\n\r\n"...), body...)
+	b = append(append(b, "\r\n\r\n"...), body...)
+	c.send(b)
+	if cap(b) <= largeAnswer {
+		*buf = b
+		c.ls.s.buffers.Put(buf)
+	}
 }

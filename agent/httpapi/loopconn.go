@@ -1,11 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 
 	"github.com/rondel-project/rondel/agent/http1"
 	"github.com/rondel-project/rondel/agent/internal/netloop"
@@ -48,14 +48,15 @@ const (
 // starts its operation, and goes on when that is answered, in whatever
 // goroutine the answer comes.
 type loopConn struct {
-	l  *loop
-	fd int
-	at int32 // its place in the loop
+	ls   *loopServer
+	loop *netloop.Loop
+	fd   int
+	at   int32 // its place in the loop
 
 	state atomic.Int32
 	phase atomic.Int32
 	hup   atomic.Bool  // the other side has ended its half
-	used  atomic.Int64 // the loop's second in which something was last received
+	since atomic.Int64 // the second in which the request began that has not wholly arrived, or else that of the last one
 	dry   bool         // a read came back with less than it could have
 
 	buf  []byte
@@ -63,8 +64,9 @@ type loopConn struct {
 
 	head http1.Request
 	ask  loopAsk
-	out  []byte
-	last bool // the connection ends behind the answer
+	out  []byte // of the answer, what could not be sent
+	last bool   // the connection ends behind the answer
+	done int    // requests answered here
 }
 
 // Ready implements netloop.Handler.
@@ -114,7 +116,7 @@ func (c *loopConn) proceed() {
 			}
 		}
 		if c.dry && !c.hup.Load() {
-			if c.l.ls.door.stopping.Load() {
+			if c.ls.door.stopping.Load() {
 				c.end()
 				return
 			}
@@ -136,7 +138,7 @@ func (c *loopConn) rest() bool {
 	}
 	if c.state.CompareAndSwap(connBusy, connIdle) {
 		// The door may have begun to stop and passed by meanwhile.
-		if c.l.ls.door.stopping.Load() && c.state.CompareAndSwap(connIdle, connBusy) {
+		if c.ls.door.stopping.Load() && c.state.CompareAndSwap(connIdle, connBusy) {
 			c.end()
 		}
 		return true
@@ -156,7 +158,9 @@ func (c *loopConn) fill() bool {
 	}
 	space := c.buf[c.w:]
 	n, err := netloop.Read(c.fd, space)
-	if err != nil && !errors.Is(err, netloop.Again) {
+	if errors.Is(err, netloop.Again) {
+		c.hup.Store(false) // it will be told again if it was meant
+	} else if err != nil {
 		if c.w > c.r {
 			c.leave() // within a request: what is said to that is not for here
 		} else {
@@ -164,10 +168,10 @@ func (c *loopConn) fill() bool {
 		}
 		return false
 	}
-	if n > 0 {
-		c.w += n
-		c.used.Store(c.l.second.Load())
+	if n > 0 && c.r == c.w {
+		c.since.Store(c.ls.second.Load())
 	}
+	c.w += n
 	c.dry = n < len(space)
 	return true
 }
@@ -200,7 +204,8 @@ const (
 func (c *loopConn) step() (did step) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.l.ls.s.log.Error("panic in a request", "panic", p, "stack", string(debug.Stack()))
+			c.ls.s.log.Error("panic in a request", "panic", p, "stack", string(debug.Stack()))
+			c.phase.Store(phaseDropped)
 			did = stepEnd
 		}
 	}()
@@ -209,7 +214,7 @@ func (c *loopConn) step() (did step) {
 		return did
 	}
 	c.phase.Store(phaseStarting)
-	c.l.ls.s.o.Sessions.Start(op, c)
+	c.ls.s.o.Sessions.Start(op, c)
 	if c.phase.CompareAndSwap(phaseStarting, phaseWaiting) || c.phase.CompareAndSwap(phaseAnswering, phaseTaken) {
 		return stepWait
 	}
@@ -222,7 +227,7 @@ func (c *loopConn) Answered(resp *session.Response) {
 		!c.phase.CompareAndSwap(phaseWaiting, phaseTaken) { // Start has returned meanwhile
 		return
 	}
-	c.answer(resp)
+	c.answerSafely(resp)
 	if c.phase.CompareAndSwap(phaseAnswering, phaseAnswered) {
 		return
 	}
@@ -233,8 +238,20 @@ func (c *loopConn) Answered(resp *session.Response) {
 		c.end()
 	default:
 		c.proceed()
-		c.l.ls.s.o.Sessions.Flush() // the loop's own round may be far
+		c.ls.s.o.Sessions.Flush() // the loop's own round may be far
 	}
+}
+
+// answerSafely makes a panic cost this connection only.
+func (c *loopConn) answerSafely(resp *session.Response) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.ls.s.log.Error("panic in an answer", "panic", p, "stack", string(debug.Stack()))
+			c.out, c.last = nil, true
+		}
+	}()
+	c.answer(resp)
+	c.done++
 }
 
 // drop ends the connection if it is idle, or waits for an answer that may never
@@ -249,77 +266,64 @@ func (c *loopConn) drop() {
 // as it could not be sent.
 func (c *loopConn) after() step {
 	switch {
-	case c.last:
-		return stepEnd
 	case len(c.out) > 0:
 		return stepLeave
+	case c.last:
+		return stepEnd
 	}
 	return stepNext
 }
 
-// send writes the answer. What would have to wait stays in out, and leaves from
-// a goroutine.
-func (c *loopConn) send() {
-	n, err := netloop.Write(c.fd, c.out)
+// send writes an answer. What would have to wait is kept, and leaves from a
+// goroutine.
+func (c *loopConn) send(answer []byte) {
+	n, err := netloop.Write(c.fd, answer)
 	switch {
-	case err == nil:
-		c.out = c.out[:0]
-		if cap(c.out) > maxLoopBuffer {
-			c.out = nil
-		}
 	case errors.Is(err, netloop.Again):
-		c.out = c.out[n:]
-	default:
+		c.out = bytes.Clone(answer[n:])
+	case err != nil:
 		c.last = true
 	}
 }
+
+// manyTurns is how many requests a connection has carried elsewhere before it
+// comes back, if the first one that it brought here was none for a loop: one
+// like that has more of them.
+const manyTurns = 64
 
 // leave gives the connection to a goroutine, with what was received and is
 // unconsumed, and what has yet to be sent.
 func (c *loopConn) leave() {
 	c.forget()
-	d := c.l.ls.door
+	d := c.ls.door
+	defer d.ends.Done()
 	nc, err := netloop.Give(c.fd)
 	if err != nil {
-		c.l.ls.s.log.Debug("a connection could not leave its event loop", "error", err)
-		d.ends.Done()
+		c.ls.s.log.Warn("a connection was closed: it could not leave its event loop", "error", err)
 		return
 	}
-	unsent := c.out
-	nc = &replayed{nc, append([]byte(nil), c.buf[c.r:c.w]...)}
-	if len(unsent) == 0 {
-		d.begin(nc)
-		d.ends.Done()
-		return
+	q := newQuick(d, &replayed{nc, bytes.Clone(c.buf[c.r:c.w])})
+	q.unsent, q.last = c.out, c.last
+	q.busy.Store(len(q.unsent) > 0)
+	if c.done == 0 {
+		q.turns = manyTurns
 	}
-	go func() {
-		defer d.ends.Done()
-		if nc.SetWriteDeadline(time.Now().Add(answerTime)) != nil {
-			nc.Close()
-			return
-		}
-		if _, err := nc.Write(unsent); err != nil {
-			nc.Close() // the client has gone, or does not read
-			return
-		}
-		nc.SetWriteDeadline(time.Time{}) // fails on a closed connection, as what follows will
-		d.begin(nc)
-	}()
+	d.carry(q)
 }
 
 // end closes the connection.
 func (c *loopConn) end() {
 	c.forget()
 	netloop.Close(c.fd)
-	c.l.ls.door.ends.Done()
+	c.ls.door.ends.Done()
 }
 
 // forget takes the connection out of the loop.
 func (c *loopConn) forget() {
-	c.l.net.Remove(c.at)
-	c.l.mu.Lock()
-	delete(c.l.conns, c)
-	c.l.mu.Unlock()
+	c.loop.Remove(c.at)
+	c.ls.mu.Lock()
+	delete(c.ls.conns, c)
+	c.ls.mu.Unlock()
 }
 
 // unwrapped returns the connection below, once all that was read ahead has been

@@ -34,7 +34,10 @@ type quick struct {
 	stopping *atomic.Bool // the door's
 	busy     atomic.Bool  // within a request
 	loops    bool         // whether to go back to them
+	turns    int          // requests until then
 	back     bool         // what run returned is for them
+	unsent   []byte       // to be sent before anything is read
+	last     bool         // and then the connection ends
 	conn     *http1.Conn
 
 	head   http1.Request
@@ -67,6 +70,9 @@ func newQuick(d *door, nc net.Conn) *quick {
 // run serves the connection. It returns one for net/http to go on with, or nil
 // at the end.
 func (q *quick) run() (over net.Conn) {
+	if len(q.unsent) > 0 && !q.sendRest() {
+		return nil
+	}
 	for first := 1; ; first = 4 { // what net/http waits for before it takes a request for begun
 		q.conn.ReadWithin(time.Now(), idleTime)
 		for q.conn.Buffered() < first {
@@ -95,12 +101,27 @@ func (q *quick) run() (over net.Conn) {
 		if q.busy.Store(false); !more || q.stopping.Load() {
 			return nil
 		}
-		if _, ok := unwrapped(q.conn.Conn).(*net.TCPConn); ok && q.loops && q.conn.Buffered() == 0 {
+		q.turns--
+		if _, ok := unwrapped(q.conn.Conn).(*net.TCPConn); ok && q.loops && q.turns <= 0 && q.conn.Buffered() == 0 {
 			q.conn.Resume()
 			q.back = true
 			return unwrapped(q.conn.Conn)
 		}
 	}
+}
+
+// sendRest sends what a loop could not, and reports whether to go on.
+func (q *quick) sendRest() bool {
+	if q.conn.SetWriteDeadline(time.Now().Add(answerTime)) != nil {
+		return false
+	}
+	if _, err := q.conn.Write(q.unsent); err != nil {
+		return false // the client has gone, or does not read
+	}
+	q.unsent = nil
+	q.busy.Store(false)
+	q.conn.SetWriteDeadline(time.Time{}) // fails on a closed connection, as what follows will
+	return !q.last && !q.stopping.Load()
 }
 
 // giveUp returns the connection with nothing consumed.

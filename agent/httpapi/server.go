@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rondel-project/rondel/agent/internal/netloop"
 	"github.com/rondel-project/rondel/api"
 )
 
@@ -45,6 +45,8 @@ type Options struct {
 	Hosts      []string     // api.hosts
 	MaxSession int          // session.max_size; 0: DefaultMaxSession
 	Page       http.Handler // answers outside /v1; nil: 404
+
+	Loops *netloop.Pool // carry connections that ask for little; nil: none
 }
 
 // Server answers the HTTP API.
@@ -85,8 +87,11 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	d := newDoor(requests, s.log, s, s.maxBody())
-	d.loops = newLoopServer(requests, s, d)
 	group, ctx := errgroup.WithContext(ctx)
+	if s.o.Loops != nil {
+		d.loops = newLoopServer(s.o.Loops, s, d)
+		group.Go(func() error { return d.loops.run(ctx) })
+	}
 	for _, l := range listeners {
 		group.Go(func() error { return d.accept(l) })
 	}
@@ -98,7 +103,7 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 		defer done()
 		return d.stop(bounded, listeners, cancel)
 	})
-	return errors.Join(group.Wait(), d.loops.run.Wait())
+	return group.Wait()
 }
 
 // ServeHTTP answers one request.

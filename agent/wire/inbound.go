@@ -18,7 +18,7 @@ type inboundKey struct {
 }
 
 type inbound struct {
-	conn net.Conn
+	conn io.Closer
 	done chan struct{} // closed when no handler will be called any more
 }
 
@@ -111,7 +111,14 @@ func (t *Transport) serveConn(ctx context.Context, conn net.Conn) (kept bool) {
 // so that nothing overtakes.
 func (t *Transport) serveLane(ctx context.Context, conn net.Conn, from Hello, lane Lane) error {
 	key := inboundKey{from.ID, from.Boot, lane}
+	var looped *loopedLane
+	if lane == Foreground { // what is bulky must hold up nobody
+		looped = t.loopLane(conn, from)
+	}
 	in := &inbound{conn: conn, done: make(chan struct{})}
+	if looped != nil {
+		in.conn = looped
+	}
 	t.mu.Lock()
 	before := t.inbound[key]
 	t.inbound[key] = in
@@ -128,6 +135,9 @@ func (t *Transport) serveLane(ctx context.Context, conn net.Conn, from Hello, la
 		before.conn.Close()
 		<-before.done
 	}
+	if looped != nil {
+		return looped.run(ctx)
+	}
 	return t.readLane(ctx, conn, from)
 }
 
@@ -135,23 +145,10 @@ func (t *Transport) readLane(ctx context.Context, conn net.Conn, from Hello) err
 	r := newFrameReader(reader(conn), t.opts.MaxFrame)
 	b := batch{t: t, from: from}
 	for {
-		pings := 0
-		for {
-			kind, payload, ok, err := r.next()
-			if err != nil {
-				b.handle()
-				return err
-			}
-			if !ok {
-				break
-			}
-			if kind == kindPing {
-				pings++
-				continue
-			}
-			b.add(kind, payload)
+		pings, err := b.take(r)
+		if err != nil {
+			return err
 		}
-		b.handle()
 		if pings > 0 {
 			if err := t.pong(conn); err != nil {
 				return err
@@ -172,6 +169,22 @@ type batch struct {
 	from     Hello
 	kind     byte
 	payloads [][]byte
+}
+
+// take handles all frames that a reader has, and returns how many were pings.
+func (b *batch) take(r *frameReader) (pings int, err error) {
+	defer b.handle()
+	for {
+		kind, payload, ok, err := r.next()
+		switch {
+		case err != nil, !ok:
+			return pings, err
+		case kind == kindPing:
+			pings++
+		default:
+			b.add(kind, payload)
+		}
+	}
 }
 
 func (b *batch) add(kind byte, payload []byte) {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/rondel-project/rondel/agent/internal/netloop"
 )
 
 // Options are what a Transport is made of. Listener and Self must be given; all
@@ -17,6 +19,8 @@ type Options struct {
 	// Self says who this agent is now; Wall and Offset are not looked at. It is
 	// called from many goroutines.
 	Self func() Hello
+	// Loops, if set, read the foreground lanes; else each has a goroutine.
+	Loops *netloop.Pool
 
 	MaxFrame         int // bytes, kind included; 64 MiB
 	QueueBytes       int // bytes that may wait for one lane of one peer; 16 MiB

@@ -2,7 +2,6 @@ package netloop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,8 +17,8 @@ import (
 // for the next.
 const bunch = 128
 
-// Loop calls the handlers of connections that are ready. Add and Remove may be
-// called by any goroutine, handlers and Round included.
+// Loop calls the handlers of connections that are ready. Add, Again and Remove may
+// be called by any goroutine, handlers and Round included.
 type Loop struct {
 	o    Options
 	file *os.File // epoll, which the runtime's poller waits for
@@ -93,7 +92,7 @@ func (l *Loop) Add(fd int, h Handler) (at int32, err error) {
 	p := &l.places[at]
 	p.handler, p.fd = h, fd
 	p.turn++
-	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET, Fd: at, Pad: p.turn}
+	event := l.event(at)
 	if err := unix.EpollCtl(l.poll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		l.release(at)
 		return -1, os.NewSyscallError("epoll_ctl", err)
@@ -116,6 +115,22 @@ func (l *Loop) Remove(at int32) {
 	l.release(at)
 }
 
+// Again has the handler at a place called once more if there is something to
+// read, as if it had just arrived. It is for handlers that leave something to
+// give others their turn.
+func (l *Loop) Again(at int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := &l.places[at]; !l.closed && p.handler != nil {
+		event := l.event(at)
+		unix.EpollCtl(l.poll, unix.EPOLL_CTL_MOD, p.fd, &event) // fails only on a closed descriptor
+	}
+}
+
+func (l *Loop) event(at int32) unix.EpollEvent {
+	return unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET, Fd: at, Pad: l.places[at].turn}
+}
+
 func (l *Loop) release(at int32) {
 	l.places[at].handler = nil
 	l.free = append(l.free, at)
@@ -130,29 +145,14 @@ func (l *Loop) Run(ctx context.Context) error {
 		n = l.ask()
 		return n > 0
 	}
-	for sweep := time.Now().Add(sweepEvery); ; {
-		if err := l.file.SetReadDeadline(sweep); err != nil {
+	for ctx.Err() == nil {
+		if err := l.raw.Read(wait); err == nil {
+			l.call(n)
+		} else if ctx.Err() == nil {
 			return fmt.Errorf("event loop: %w", err)
 		}
-		for now := time.Now(); now.Before(sweep); now = time.Now() {
-			if ctx.Err() != nil {
-				return nil
-			}
-			err := l.raw.Read(wait)
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				break
-			}
-			if err != nil {
-				return fmt.Errorf("event loop: %w", err)
-			}
-			l.call(n)
-		}
-		now := time.Now()
-		sweep = now.Add(sweepEvery)
-		if l.o.Sweep != nil {
-			l.o.Sweep(now)
-		}
 	}
+	return nil
 }
 
 // ask asks once which connections are ready.

@@ -142,12 +142,67 @@ func TestLoop_removedHandlersAreNotCalled(t *testing.T) {
 	get(t, called, "the second connection's call")
 }
 
-func TestLoop_sweeps(t *testing.T) {
+func TestLoop_callsAgainForWhatWasLeft(t *testing.T) {
 	t.Parallel()
-	swept := make(chan time.Time, 10)
-	run(t, Options{Sweep: func(now time.Time) { swept <- now }})
-	get(t, swept, "the first sweep")
-	get(t, swept, "the second sweep")
+	l := run(t, Options{})
+	fd, other := pair(t)
+	defer Close(fd)
+	got := make(chan byte, 10)
+	place := make(chan int32, 1)
+	at, err := l.Add(fd, handler(func(bool) {
+		var one [1]byte
+		if n, _ := Read(fd, one[:]); n == 1 {
+			at := <-place
+			got <- one[0]
+			place <- at
+			l.Again(at)
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place <- at
+	other.Write([]byte("abc"))
+	for _, want := range []byte("abc") {
+		if b := get(t, got, "a byte"); b != want {
+			t.Fatalf("%q came, want %q", b, want)
+		}
+	}
+	l.Remove(at)
+	l.Again(at) // too late, and no harm
+}
+
+func TestPool_beginsWithTheFirstConnection(t *testing.T) {
+	t.Parallel()
+	var rounds atomic.Int32
+	p := NewPool(Options{Round: func() { rounds.Add(1) }})
+	if p.loops != nil {
+		t.Error("a pool that nobody uses has loops")
+	}
+	l, err := p.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, other := pair(t)
+	defer Close(fd)
+	called := make(chan bool, 10)
+	if _, err := l.Add(fd, handler(func(bool) { called <- true })); err != nil {
+		t.Fatal(err)
+	}
+	other.Write([]byte("x"))
+	get(t, called, "the call")
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if rounds.Load() == 0 {
+		t.Error("no round was called")
+	}
+	if _, err := p.Next(); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed pool returns %v", err)
+	}
+	if err := NewPool(Options{}).Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestLoop_refusesWhenItHasEnded(t *testing.T) {

@@ -22,6 +22,9 @@ func (*Loop) Add(int, Handler) (int32, error) { return -1, ErrUnsupported }
 // Remove does nothing.
 func (*Loop) Remove(int32) {}
 
+// Again does nothing.
+func (*Loop) Again(int32) {}
+
 // Run returns ErrUnsupported.
 func (*Loop) Run(context.Context) error { return ErrUnsupported }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"time"
 )
 
 // ErrUnsupported is what New returns on systems without epoll.
@@ -30,12 +29,9 @@ type Options struct {
 	// Round, if set, is called in the loop's goroutine after each bunch of
 	// connections that were ready.
 	Round func()
-	// Sweep, if set, is called in the loop's goroutine about once a second.
-	Sweep func(now time.Time)
+	// Failed, if set, is told why a pool's loop ended before its time.
+	Failed func(error)
 }
-
-// sweepEvery is how often Sweep is called.
-const sweepEvery = time.Second
 
 // Give makes a descriptor a connection of the net package again, which owns it
 // from then on. It closes the descriptor in any case.

@@ -28,6 +28,10 @@ type Session struct {
 	AlwaysLoad bool          `opt:"session.always_load,reload"`
 }
 
+// maxSessionSize leaves a whole session room in the queue between two agents,
+// which holds 16 MiB (agent/wire), while another is in it.
+const maxSessionSize = 7 << 20
+
 func defaultSession() *SessionFile {
 	return &SessionFile{
 		Backend:     ptr("ring"),
@@ -49,7 +53,7 @@ func (f *SessionFile) runtime(c *checker) Session {
 	c.durationBetween("session.ttl", *f.TTL, time.Second, 365*24*time.Hour)
 	c.durationBetween("session.max_age", *f.MaxAge, time.Second, 10*365*24*time.Hour)
 	c.between("session.max_count", *f.MaxCount, 1, 1<<31-1)
-	c.sizeBetween("session.max_size", *f.MaxSize, 1<<10, 64<<20)
+	c.sizeBetween("session.max_size", *f.MaxSize, 1<<10, maxSessionSize)
 	if *f.MaxAge < *f.TTL {
 		c.fail("session.max_age", *f.MaxAge, "must not be below session.ttl, "+f.TTL.String())
 	}

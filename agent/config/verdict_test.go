@@ -239,3 +239,15 @@ func TestLoad_whatThisVersionLacksIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestLoad_maxSizeFitsBetweenAgents: a session must fit into the queue to
+// another agent beside one more.
+func TestLoad_maxSizeFitsBetweenAgents(t *testing.T) {
+	t.Parallel()
+	for size, ok := range map[string]bool{"7MiB": true, "8MiB": false, "64MiB": false} {
+		_, err := Load(Options{Host: testHost(), Flags: []Setting{devFlag(), {"session.max_size", size, "-x"}}})
+		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "between 1KiB and 7MiB") {
+			t.Errorf("%s: %v", size, err)
+		}
+	}
+}

@@ -348,7 +348,11 @@ func (n *Node) onForward(from ring.Holder, m *Forward) {
 func (n *Node) onReply(_ ring.Holder, m *Reply) {
 	if c := n.calls[m.Handle]; c != nil && m.Resp != nil && c.state == callForwarded {
 		c.after = 0 // it waited there
-		n.settleCall(c, m.Resp, 1)
+		r := m.Resp
+		if r.Status == session.OK && (c.req.Kind == session.Get && r.Record == nil || c.req.Kind == session.GetAttr && r.Attr == nil) {
+			r = unavailable("no_record", "the owner's answer is not one that this agent can read; try again")
+		}
+		n.settleCall(c, r, 1)
 		if !c.done && c.state == callWaiting && c.sentRe != n.t.Slots[c.slot].Re {
 			n.route(c) // the table that it was sent without has come with the answer
 		}

@@ -61,3 +61,48 @@ func TestNode_refusalOfTheOnlyCopyIsToldAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestNode_answerWithoutWhatWasAskedFor: whoever asked would look into a record
+// that is not there.
+func TestNode_answerWithoutWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, req := range map[string]session.Request{
+		"Get": {Kind: session.Get}, "GetAttr": {Kind: session.GetAttr, Name: "n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTrio(t, true)
+			req.ID = c.create(0, attr("n", "1"))
+			c.wantOK(c.do(2, &req))
+			c.seen = func(e envelope) {
+				if m, ok := e.msg.(*Reply); ok {
+					m.Resp.Record, m.Resp.Attr = nil, nil
+				}
+			}
+			if r := c.do(2, &req); r.Status != session.Unavailable {
+				t.Errorf("passed on: %+v", r)
+			}
+		})
+	}
+}
+
+// TestNode_answerToAFetchIsBounded: by what it would be with the next record.
+func TestNode_answerToAFetchIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, true)
+	var ids []session.ID
+	for _, size := range []int{100, fetchBytes - 1000, 2000, fetchBytes + 1, 100} {
+		c.nodes[1].cfg.Defaults.MaxSize = size + 100
+		ids = append(ids, c.create(0, attr("a", string(make([]byte, size)))))
+	}
+	for _, want := range []int{2, 1, 1, 1} {
+		var out Out
+		n := c.nodes[1]
+		n.Receive(c.now, c.holder(2), c.table.Epoch, &Fetch{SlotRe{0, c.table.Slots[0].Re}, 1, ids}, &out)
+		r := out.Sends[0].Msg.(*Records)
+		if len(r.Asked) != want || len(r.Updates) != want {
+			t.Fatalf("%d of %d asked for, %d records, want %d", len(r.Asked), len(ids), len(r.Updates), want)
+		}
+		ids = ids[want:]
+	}
+}

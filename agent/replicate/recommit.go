@@ -39,14 +39,15 @@ func (n *Node) onFetch(from ring.Holder, m *Fetch) {
 	r := &Records{SlotRe: m.SlotRe, Tag: m.Tag}
 	size := 0
 	for _, id := range m.IDs {
-		if size > fetchBytes {
-			break
+		e := n.store.Get(m.Slot, id)
+		if e != nil {
+			size += int(recordSize(e.Rec))
+			if size > fetchBytes && len(r.Updates) > 0 {
+				break // one alone must do, of whatever size
+			}
+			r.Updates = append(r.Updates, n.storedUpdate(e))
 		}
 		r.Asked = append(r.Asked, id)
-		if e := n.store.Get(m.Slot, id); e != nil {
-			r.Updates = append(r.Updates, n.storedUpdate(e))
-			size += e.Rec.Size()
-		}
 	}
 	n.send(from, r)
 }

@@ -75,7 +75,13 @@ func Apply(rec *Record, req *Request, env Env) (*Change, *Response) {
 	if env.KeepDead && next.dropManyDead() {
 		c.Full = true
 	}
-	if next.size > env.MaxSize && req.Kind != Delete && req.Kind != Rotate {
+	// What merged or was written under a higher limit may be above it. It can
+	// always be made smaller.
+	before := 0
+	if base != nil {
+		before = base.size
+	}
+	if next.size > env.MaxSize && next.size > before && req.Kind != Delete && req.Kind != Rotate {
 		return nil, tooLarge(next, env.MaxSize)
 	}
 	if req.Kind == Delete || req.Kind == Rotate {

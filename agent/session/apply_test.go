@@ -259,6 +259,24 @@ func TestApply_anOverfullSessionCanBeDeletedAndRotated(t *testing.T) {
 	apply(t, rec, &Request{Kind: Rotate, ID: "s", NewID: "t"}, small)
 }
 
+func TestApply_anOverfullSessionCanBeMadeSmaller(t *testing.T) {
+	t.Parallel()
+	rec, _ := apply(t, nil, &Request{Kind: Create, ID: "s", Attrs: []Attr{jsonAttr("a", `"0123456789"`), jsonAttr("b", `"0123456789"`)}}, testEnv())
+	small := testEnv()
+	small.MaxSize = 5
+	shrunk, _ := apply(t, rec, &Request{Kind: DelAttr, ID: "s", Name: "a"}, small)
+	apply(t, rec, &Request{Kind: Put, ID: "s", Attrs: []Attr{jsonAttr("b", `"01234567"`)}}, small)
+	apply(t, rec, &Request{Kind: Patch, ID: "s", Attrs: []Attr{jsonAttr("a", `"9876543210"`)}}, small) // as large as before
+	if shrunk.Size() <= small.MaxSize {
+		t.Fatal("still over the limit it must be")
+	}
+	for _, r := range []*Record{rec, shrunk} {
+		if ch, resp := Apply(r, &Request{Kind: Patch, ID: "s", Attrs: []Attr{jsonAttr("c", "1")}}, small); ch != nil || resp.Status != TooLarge {
+			t.Errorf("it may grow further: %+v", resp)
+		}
+	}
+}
+
 func TestApply_rotateMakesATwinAndATombstone(t *testing.T) {
 	t.Parallel()
 	rec, _ := apply(t, nil, &Request{Kind: Create, ID: "s", TTL: time.Minute, MaxAge: time.Hour, Group: "g", Principal: "p", Attrs: []Attr{jsonAttr("a", "1")}, Op: opID(1)}, testEnv())

@@ -73,9 +73,13 @@ func mergeOps(a, b []Op) []Op {
 		return b
 	}
 	out := slices.Clone(a)
+	at := make(map[OpID]int, len(a)) // there may be thousands on each side
+	for i := range a {
+		at[a[i].ID] = i
+	}
 	for _, o := range b {
-		i := slices.IndexFunc(out, func(x Op) bool { return x.ID == o.ID })
-		if i < 0 {
+		if i, ok := at[o.ID]; !ok {
+			at[o.ID] = len(out)
 			out = append(out, o)
 		} else if o.compare(&out[i]) < 0 {
 			out[i] = o

@@ -146,3 +146,28 @@ func checkDerived(t *rapid.T, r *Record) {
 		t.Fatal("attributes out of order")
 	}
 }
+
+// TestMergeOps_thousands: sessions that were written often on two sides are
+// merged without comparing each operation with all others.
+func TestMergeOps_thousands(t *testing.T) {
+	t.Parallel()
+	const n = 4096
+	var a, b []Op
+	for i := range n {
+		a = append(a, Op{ID: opID(i), Ver: 2, At: testNow + int64(i)})
+		b = append(b, Op{ID: opID(i + n/2), Ver: 1, At: testNow + int64(i+n/2)})
+	}
+	out := mergeOps(a, b)
+	if len(out) != n+n/2 {
+		t.Fatalf("%d operations", len(out))
+	}
+	for i, o := range out {
+		want := uint64(2)
+		if i >= n/2 {
+			want = 1 // of both, what was answered first
+		}
+		if o.ID != opID(i) || o.Ver != want {
+			t.Fatalf("operation %d: %+v", i, o)
+		}
+	}
+}

@@ -267,12 +267,9 @@ func (w *writers) churn(ctx context.Context) {
 		if made && w.until(ctx, missing, func(ctx context.Context, a *agent) error {
 			_, err := a.api.Sessions().Incr(ctx, id, "n", 1, api.WithIdempotencyKey(write))
 			return err
-		}) && w.until(ctx, func() {}, func(ctx context.Context, a *agent) error {
+		}) && w.until(ctx, missing, func(ctx context.Context, a *agent) error {
 			_, err := a.api.Sessions().Delete(ctx, id, api.WithIdempotencyKey(del))
-			if api.IsNotFound(err) {
-				err = nil
-			}
-			return err
+			return err // by its key a repeated one succeeds: a 404 is a lost session
 		}) {
 			w.mu.Lock()
 			w.deleted = append(w.deleted, id)

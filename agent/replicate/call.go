@@ -228,7 +228,7 @@ func (n *Node) endCall(c *call, r *session.Response) {
 		n.reply(c.from, &Reply{c.handle, r}, c.after)
 		return
 	}
-	n.out.Answers = append(n.out.Answers, Answer{c.handle, r, c.after})
+	n.out.Answers = append(n.out.Answers, Answer{c.handle, r, c.after, c.req.Kind.Mutates()})
 }
 
 // retryCalls routes the waiting calls again, after a new table.

@@ -75,7 +75,7 @@ type Engine struct {
 func NewEngine(o Options, log hclog.Logger) *Engine {
 	e := &Engine{
 		log: log.Named("sessions"), link: o.Link, clock: o.Clock, onTab: o.OnTable,
-		disk: o.Disk, fatal: die, held: held{gate: o.Disk != nil}, node: NewNode(o.Config), waiting: map[uint64]Waiter{},
+		disk: o.Disk, fatal: die, held: held{gate: o.Disk != nil, limit: maxHeld}, node: NewNode(o.Config), waiting: map[uint64]Waiter{},
 	}
 	e.answers.New = func() any { return make(mailbox, 1) }
 	e.touches.every = min(o.Defaults.TTL/20, 10*time.Second)
@@ -160,7 +160,7 @@ func (e *Engine) deliver(now Time) {
 	}
 	for _, a := range e.out.Answers {
 		if e.held.waits(a.After) {
-			e.held.answer(a)
+			e.hold(a)
 			continue
 		}
 		e.answer(a)

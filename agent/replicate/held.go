@@ -14,12 +14,23 @@ type Disk interface {
 	Append(upto uint64, records []byte)
 }
 
-// held is what waits for the disk, in the order in which it came to wait.
+// maxHeld is how many bytes may wait for the disk, about; heldCost is what each
+// message or answer costs beside its contents.
+const (
+	maxHeld  = 64 << 20
+	heldCost = 256
+)
+
+// held is what waits for the disk, in the order in which it came to wait. It is
+// bounded: a message for which there is no room is lost, as the network might have
+// lost it, and an answer is that it could not be told.
 type held struct {
 	gate   bool // promises wait
 	doubt  bool // wherever the table says that this member's disk holds something
 	synced uint64
 	outs   []heldOut
+	size   int
+	limit  int
 }
 
 // heldOut is a message or an answer that waits.
@@ -33,11 +44,41 @@ type heldOut struct {
 
 func (q *held) waits(after uint64) bool { return q.gate && after > q.synced }
 
-func (q *held) send(s *Send, payload []byte) {
-	q.outs = append(q.outs, heldOut{after: s.After, to: s.To, bulk: s.Bulk, payload: bytes.Clone(payload)})
+func (o *heldOut) size() int {
+	n := heldCost + len(o.payload)
+	if r := o.answer.Resp; r != nil && r.Record != nil {
+		n += r.Record.Size()
+	}
+	return n
 }
 
-func (q *held) answer(a Answer) { q.outs = append(q.outs, heldOut{after: a.After, answer: a}) }
+// add reports whether there was room.
+func (q *held) add(o heldOut) bool {
+	n := o.size()
+	if q.size+n > q.limit {
+		return false
+	}
+	q.outs, q.size = append(q.outs, o), q.size+n
+	return true
+}
+
+func (q *held) send(s *Send, payload []byte) {
+	if q.size+heldCost+len(payload) <= q.limit {
+		q.add(heldOut{after: s.After, to: s.To, bulk: s.Bulk, payload: bytes.Clone(payload)})
+	}
+}
+
+// hold has an answer wait for the disk.
+func (e *Engine) hold(a Answer) {
+	if e.held.add(heldOut{after: a.After, answer: a}) {
+		return
+	}
+	a.Resp = unavailable("overloaded", "too much waits for this agent's disk; try again")
+	if a.Mutates {
+		a.Resp = unknownEnd()
+	}
+	e.answer(a)
+}
 
 // keep hands the step's log records to the disk, and opens the gate where the
 // table has come to say that nobody counts on it.
@@ -56,10 +97,12 @@ func (e *Engine) keep() {
 // release lets go what waits for nothing any more.
 func (e *Engine) release() {
 	keep := e.held.outs[:0]
+	e.held.size = 0
 	for _, o := range e.held.outs {
 		switch {
 		case e.held.waits(o.after):
 			keep = append(keep, o)
+			e.held.size += o.size()
 		case o.payload == nil:
 			e.answer(o.answer)
 		default:

@@ -65,6 +65,23 @@ func (g *gated) acks() (k int) {
 	return k
 }
 
+// refused has an answer wait for the disk. It returns what is answered instead,
+// nil where it waits.
+func (g *gated) refused(a Answer) *session.Response {
+	g.t.Helper()
+	ch := make(mailbox, 1)
+	g.e.mu.Lock()
+	defer g.e.mu.Unlock()
+	g.e.waiting[a.Handle] = ch
+	g.e.hold(a)
+	select {
+	case r := <-ch:
+		return r
+	default:
+		return nil
+	}
+}
+
 func (g *gated) want(acks int, when string) {
 	g.t.Helper()
 	if got := g.acks(); got != acks {
@@ -138,4 +155,36 @@ func TestEngine_diskInDoubtIsPromisedNothing(t *testing.T) {
 	g.want(1, "when the table names it again")
 	g.names(ring.Store{})
 	g.want(2, "when it does not any more")
+}
+
+// What waits for a disk that does not come is bounded.
+func TestEngine_holdsOnlySoMuch(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	g.e.held.limit = 10 * heldCost
+	for range 100 {
+		g.replicate()
+	}
+	if q := &g.e.held; q.size > q.limit || len(q.outs) == 0 {
+		t.Fatalf("%d bytes wait in %d messages, the limit is %d", q.size, len(q.outs), q.limit)
+	}
+	waiting := len(g.e.held.outs)
+	g.e.held.size = g.e.held.limit // whatever the sizes of messages are
+	if r := g.refused(Answer{Handle: 1000, After: g.upto, Resp: &session.Response{}}); r == nil || r.Status != session.Unavailable {
+		t.Errorf("a read without room is answered with %+v", r)
+	}
+	if r := g.refused(Answer{Handle: 1001, After: g.upto, Resp: &session.Response{}, Mutates: true}); r == nil || r.Status != session.UnknownEnd {
+		t.Errorf("a write without room is answered with %+v", r)
+	}
+	g.e.Synced(g.upto)
+	g.want(waiting, "when the disk has it")
+	if q := &g.e.held; q.size != 0 || len(q.outs) != 0 {
+		t.Errorf("%d bytes still wait in %d messages", q.size, len(q.outs))
+	}
+	g.replicate()
+	if r := g.refused(Answer{Handle: 1002, After: g.upto, Resp: &session.Response{}}); r != nil {
+		t.Errorf("with room again an answer is %+v", r)
+	}
+	g.e.Synced(g.upto)
+	g.want(waiting+1, "with room again")
 }

@@ -210,9 +210,10 @@ type Send struct {
 
 // Reply to a local request.
 type Answer struct {
-	Handle uint64
-	Resp   *session.Response
-	After  uint64 // as Send's
+	Handle  uint64
+	Resp    *session.Response
+	After   uint64 // as Send's
+	Mutates bool   // what was asked changes something
 }
 
 // Out collects what a step wants done. The driver empties it after each step.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/internal/wholefile"
@@ -93,16 +94,28 @@ func (s *Store) Run(ctx context.Context, k Keeper) error {
 	if !s.loaded {
 		return errors.New("a store runs after it was loaded")
 	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { s.watch(watching, k) })
+	defer watch.Wait()
+	defer stop()
+	return s.write(ctx, k)
+}
+
+// write is all that touches the disk from here on, and so may not return as long
+// as a call to it does not.
+func (s *Store) write(ctx context.Context, k Keeper) error {
 	again := time.NewTicker(s.o.Retry)
 	defer again.Stop()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	if s.id != (ID{}) {
-		if err := s.writeLabel(s.id, false); err != nil {
+		err := s.writeLabel(s.id, false)
+		if err == nil {
+			err = s.tellWhole(k)
+		}
+		if err != nil {
 			s.fail(k, err)
-		} else {
-			s.set(func(st *State) { *st = State{Whole: true, Since: st.Since} })
-			k.SetStore(s.id, false)
 		}
 	} else {
 		s.rebuild(k)
@@ -144,7 +157,7 @@ func (s *Store) everySecond(k Keeper) {
 	if s.wal == nil {
 		return
 	}
-	if err := s.wal.sync(); err != nil {
+	if err := s.turn(s.wal.sync); err != nil {
 		s.fail(k, err)
 	}
 }
@@ -152,19 +165,24 @@ func (s *Store) everySecond(k Keeper) {
 // commit writes what has been appended, in one write and one sync however many
 // changes it was: while one is under way, the next gathers.
 func (s *Store) commit(k Keeper) {
-	chunks, upto, full := s.take()
-	if len(chunks) == 0 || s.wal == nil {
+	chunks, upto, err := s.take()
+	if s.wal == nil || err == nil && len(chunks) == 0 {
 		return
 	}
-	err := s.wal.write(chunks, time.Now())
-	if err == nil && full {
-		err = errSlow
+	if err == nil {
+		err = s.turn(func() error { return s.wal.write(chunks, time.Now()) })
+	}
+	if err == nil {
+		err = s.set(func(st *State) { st.Bytes = s.wal.size })
 	}
 	if err != nil {
 		s.fail(k, err)
 		return
 	}
-	s.set(func(st *State) { st.Bytes = s.wal.size })
+	if s.dump.rebuild { // it does not count yet
+		s.dump.upto = upto
+		return
+	}
 	k.Synced(upto)
 }
 
@@ -204,33 +222,49 @@ func (s *Store) rebuild(k Keeper) {
 // step has one more slot written, or ends the dump.
 func (s *Store) step(k Keeper) {
 	if s.dump.next < s.o.Slots {
-		s.dump.upto = k.Dump(s.dump.next)
+		k.Dump(s.dump.next)
 		s.dump.next++
-		if s.dump.next%16 == 0 || s.dump.next == s.o.Slots {
+		if s.dump.next%16 == 0 || s.dump.next == s.o.Slots || s.waiting() > maxEntry {
 			s.commit(k)
 		}
 		return
 	}
 	d := s.dump
 	s.dump = dump{}
-	err := s.wal.sync()
+	err := s.turn(s.wal.sync)
 	if err == nil && d.rebuild {
 		err = s.begin()
 	}
+	if err == nil && d.rebuild {
+		k.Synced(d.upto)
+		err = s.tellWhole(k)
+	}
 	if err == nil && !d.rebuild {
 		err = s.wal.cut(d.from)
+	}
+	if err == nil {
+		err = s.set(func(st *State) { st.Bytes = s.wal.size })
 	}
 	if err != nil {
 		s.fail(k, err)
 		return
 	}
-	s.set(func(st *State) { *st = State{Whole: true, Bytes: s.wal.size, Since: st.Since} })
 	s.wal.live = s.wal.size
 	if d.rebuild {
-		s.told = false
-		k.SetStore(s.id, false)
 		s.log.Info("sessions are on disk", "bytes", s.wal.size)
 	}
+}
+
+// tellWhole tells that the log holds everything, unless it was given up.
+func (s *Store) tellWhole(k Keeper) error {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	if err := s.failure(); err != nil {
+		return err
+	}
+	s.told = false
+	k.SetStore(s.id, false)
+	return s.set(func(st *State) { *st = State{Whole: true, Bytes: st.Bytes, Since: st.Since} })
 }
 
 // begin makes the new log the one that counts, under an id of its own.
@@ -258,7 +292,10 @@ func (s *Store) begin() error {
 // fail steps aside: sessions go on from memory, and what is on the disk is not
 // taken for whole any more.
 func (s *Store) fail(k Keeper, cause error) {
-	s.accept(false)
+	s.mu.Lock()
+	s.giveUp(cause)
+	s.mu.Unlock()
+	s.tellFailure(k) // the disk may not answer to what follows
 	s.dump = dump{}
 	if s.wal != nil {
 		if err := s.wal.close(); err != nil {
@@ -273,11 +310,14 @@ func (s *Store) fail(k Keeper, cause error) {
 	}
 	s.id = ID{}
 	doubt := s.dropLabel()
-	if !s.told || doubt != nil {
-		s.told = true
-		s.log.Error("sessions are kept in memory only", "error", errors.Join(cause, doubt), "retry", s.o.Retry)
+	if doubt != nil {
+		s.log.Error("what is on disk of sessions may be taken for complete", "error", doubt, "retry", s.o.Retry)
 	}
-	s.set(func(st *State) { *st = State{Reason: cause.Error(), Since: st.Since} })
+	s.mu.Lock()
+	s.state.Reason = cause.Error()
+	s.mu.Unlock()
+	s.telling.Lock()
+	defer s.telling.Unlock()
 	k.SetStore(ID{}, doubt != nil)
 }
 
@@ -291,7 +331,7 @@ func (s *Store) end(k Keeper) error {
 		return nil
 	}
 	s.accept(false)
-	err := s.wal.sync()
+	err := s.turn(s.wal.sync)
 	if err == nil && s.id != (ID{}) && !s.dump.rebuild {
 		err = s.writeLabel(s.id, true)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,6 +55,10 @@ type Options struct {
 	// log is tried.
 	CleanAt int64
 	Retry   time.Duration
+	// Stall is how long changes wait for a disk that does not answer, and
+	// MaxPending how many bytes of them, before they are given up.
+	Stall      time.Duration
+	MaxPending int
 	// VFS and Remove, if set, replace the file system in tests.
 	VFS    types.VFS
 	Remove func(path string) error
@@ -65,13 +68,11 @@ type Options struct {
 const (
 	cleanAt = 64 << 20
 	retry   = 5 * time.Second
-	// chunkBytes is how much one log entry holds, about; maxPending how much may
-	// wait for a disk that is too slow.
-	chunkBytes = 1 << 20
+	stall   = 5 * time.Second
+	// maxPending is more than chunkBytes, how much one log entry holds, about.
 	maxPending = 256 << 20
+	chunkBytes = 1 << 20
 )
-
-var errSlow = errors.New("the disk does not keep up with the changes")
 
 // State is what a store can say of itself.
 type State struct {
@@ -92,13 +93,21 @@ type Store struct {
 	pending int
 	upto    uint64
 	state   State
-	wake    chan struct{}
+	failed  error  // why what is being written does not count; nil again with a new log
+	busy    bool   // a call to the disk is under way that changes wait for,
+	turns   uint64 // and how many have returned
 
-	// The rest is Run's, and Open's and Load's before it.
+	wake   chan struct{} // there is something to write, or the log was given up
+	gaveUp chan struct{}
+
+	telling sync.Mutex // held while the keeper is told of a store; taken before mu. It guards:
+	doubted bool       // the keeper knows that the log was given up
+	told    bool       // so does whoever reads the agent's log
+
+	// The rest is the writer's, and Open's and Load's before it.
 	wal    *journal
 	id     ID
 	loaded bool
-	told   bool // that the disk fails
 	dump   dump
 }
 
@@ -108,7 +117,7 @@ type dump struct {
 	rebuild bool   // into a log of its own
 	next    int    // the slot
 	from    uint64 // its first entry
-	upto    uint64
+	upto    uint64 // the last record that was written
 }
 
 // Open opens the store in o.Dir, which must be locked against others. It returns
@@ -120,6 +129,12 @@ func Open(o Options) (*Store, error) {
 	if o.Retry == 0 {
 		o.Retry = retry
 	}
+	if o.Stall == 0 {
+		o.Stall = stall
+	}
+	if o.MaxPending == 0 {
+		o.MaxPending = maxPending
+	}
 	if o.Remove == nil {
 		o.Remove = os.Remove
 	}
@@ -127,7 +142,7 @@ func Open(o Options) (*Store, error) {
 		return nil, fmt.Errorf("directory of sessions: %w", err)
 	}
 	s := &Store{
-		o: o, log: o.Log.Named("store"), wake: make(chan struct{}, 1),
+		o: o, log: o.Log.Named("store"), wake: make(chan struct{}, 1), gaveUp: make(chan struct{}, 1),
 		state: State{Reason: "starting", Since: time.Now()},
 	}
 	if err := s.checkOwner(); err != nil {
@@ -143,22 +158,32 @@ func (s *Store) State() State {
 	return s.state
 }
 
-func (s *Store) set(f func(*State)) {
+// set changes the state of a log that was not given up.
+func (s *Store) set(f func(*State)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.failed != nil {
+		return s.failed
+	}
 	was := s.state.Whole
 	if f(&s.state); s.state.Whole != was {
 		s.state.Since = time.Now()
 	}
+	return nil
 }
 
 // Append takes records, of which upto is the number of the last, to be written
-// with others. It does not block, and copies them.
+// with others. It does not block, and copies them. What would be more than may
+// wait gives up the log.
 func (s *Store) Append(upto uint64, records []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.upto = upto
 	if !s.open {
+		return
+	}
+	if s.pending+len(records) > s.o.MaxPending {
+		s.giveUp(errSlow)
 		return
 	}
 	if k := len(s.chunks); k > 0 && len(s.chunks[k-1])+len(records) <= chunkBytes {
@@ -167,24 +192,33 @@ func (s *Store) Append(upto uint64, records []byte) {
 		s.chunks = append(s.chunks, append(make([]byte, 0, max(len(records), 4<<10)), records...))
 	}
 	s.pending += len(records)
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	poke(s.wake)
 }
 
-func (s *Store) take() (chunks [][]byte, upto uint64, full bool) {
+func (s *Store) take() (chunks [][]byte, upto uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	chunks, upto, full = s.chunks, s.upto, s.pending > maxPending
+	chunks, upto = s.chunks, s.upto
 	s.chunks, s.pending = nil, 0
-	return chunks, upto, full
+	return chunks, upto, s.failed
 }
 
+func (s *Store) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending
+}
+
+// accept begins to take records for a log, or ends it.
 func (s *Store) accept(yes bool) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open, s.chunks, s.pending = yes, nil, 0
+	if yes {
+		s.failed, s.doubted = nil, false
+	}
 }
 
 func newID() (id ID) {

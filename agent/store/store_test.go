@@ -492,8 +492,11 @@ func TestStore_everySecondDuringALongDump(t *testing.T) {
 			k.put(i, i+1) // something to sync, whatever the dump does
 			time.Sleep(time.Second)
 		}
-		if k.dumps <= slots || k.dumps >= 2*slots {
-			t.Fatalf("%d slots were dumped: not in the middle of it", k.dumps)
+		k.mu.Lock()
+		dumps := k.dumps
+		k.mu.Unlock()
+		if dumps <= slots || dumps >= 2*slots {
+			t.Fatalf("%d slots were dumped: not in the middle of it", dumps)
 		}
 		if n := disk.n.Load() - before; n < slots/2-1 {
 			t.Errorf("%d syncs in %d seconds of a dump", n, slots/2)

@@ -24,7 +24,6 @@ import (
 type loopCarriers struct {
 	loop, plain net.Listener
 	door        *door
-	id          session.ID // of a session that both have
 }
 
 func newLoopCarriers(t testing.TB, sessions Sessions, like *engine) *loopCarriers {

@@ -158,7 +158,7 @@ func (c *loopConn) fill() bool {
 	}
 	space := c.buf[c.w:]
 	n, err := netloop.Read(c.fd, space)
-	if errors.Is(err, netloop.Again) {
+	if errors.Is(err, netloop.ErrAgain) {
 		c.hup.Store(false) // it will be told again if it was meant
 	} else if err != nil {
 		if c.w > c.r {
@@ -279,7 +279,7 @@ func (c *loopConn) after() step {
 func (c *loopConn) send(answer []byte) {
 	n, err := netloop.Write(c.fd, answer)
 	switch {
-	case errors.Is(err, netloop.Again):
+	case errors.Is(err, netloop.ErrAgain):
 		c.out = bytes.Clone(answer[n:])
 	case err != nil:
 		c.last = true

@@ -111,7 +111,7 @@ func (l *loopedLane) Ready(hup bool) {
 // step reads once and handles what came.
 func (l *loopedLane) step() error {
 	switch err := l.r.fill(); {
-	case errors.Is(err, netloop.Again):
+	case errors.Is(err, netloop.ErrAgain):
 		l.short = true
 		return nil
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads what has arrived. It returns Again where nothing has, and io.EOF
+// Read reads what has arrived. It returns ErrAgain where nothing has, and io.EOF
 // after the other side's end. p must not be empty.
 func Read(fd int, p []byte) (int, error) {
 	for {
@@ -16,7 +16,7 @@ func Read(fd int, p []byte) (int, error) {
 		switch {
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN:
-			return 0, Again
+			return 0, ErrAgain
 		case errno != 0:
 			return 0, os.NewSyscallError("read", errno)
 		case n == 0:
@@ -27,7 +27,7 @@ func Read(fd int, p []byte) (int, error) {
 	}
 }
 
-// Write writes as much as goes without waiting, and returns Again if that is
+// Write writes as much as goes without waiting, and returns ErrAgain if that is
 // not all.
 func Write(fd int, p []byte) (int, error) {
 	done := 0
@@ -37,7 +37,7 @@ func Write(fd int, p []byte) (int, error) {
 		switch {
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN:
-			return done, Again
+			return done, ErrAgain
 		case errno != 0:
 			return done, os.NewSyscallError("write", errno)
 		default:

@@ -83,7 +83,7 @@ func TestLoop_tellsWhatArrives(t *testing.T) {
 		switch {
 		case errors.Is(err, io.EOF):
 			got <- "end"
-		case err != nil && !errors.Is(err, Again):
+		case err != nil && !errors.Is(err, ErrAgain):
 			got <- err.Error()
 		case n > 0:
 			got <- string(buf[:n])
@@ -226,7 +226,7 @@ func TestWrite_saysHowMuchWent(t *testing.T) {
 	fd, other := pair(t)
 	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	n, err := Write(fd, large)
-	if !errors.Is(err, Again) || n == 0 || n == len(large) {
+	if !errors.Is(err, ErrAgain) || n == 0 || n == len(large) {
 		t.Fatalf("writing %d bytes to nobody: %d, %v", len(large), n, err)
 	}
 	c, err := Give(fd)
@@ -248,7 +248,7 @@ func TestRead_tellsTheEndAndErrors(t *testing.T) {
 	t.Parallel()
 	fd, other := pair(t)
 	buf := make([]byte, 10)
-	if _, err := Read(fd, buf); !errors.Is(err, Again) {
+	if _, err := Read(fd, buf); !errors.Is(err, ErrAgain) {
 		t.Errorf("reading nothing: %v", err)
 	}
 	other.Close()

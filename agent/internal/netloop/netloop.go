@@ -12,8 +12,8 @@ var ErrUnsupported = errors.New("no event loop on this system")
 // ErrClosed is what Add returns once the loop has ended.
 var ErrClosed = errors.New("the event loop has ended")
 
-// Again is what Read and Write return when they would have to wait.
-var Again = errors.New("the connection is not ready")
+// ErrAgain is what Read and Write return when they would have to wait.
+var ErrAgain = errors.New("the connection is not ready")
 
 // Handler is what the loop calls. It must not block.
 type Handler interface {

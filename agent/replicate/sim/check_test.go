@@ -126,6 +126,9 @@ func (c *checker) answered(h *host, r *session.Response) {
 			if !o.up || o.boot != x.Boot {
 				continue
 			}
+			if !slices.Contains(o.core.Table().Slots[f.slot].InSync, x) {
+				continue // it acknowledged, and then let go of the slot, as a table says that the owner has yet to see
+			}
 			e := o.core.Sessions().Get(f.slot, r.ID)
 			if e == nil || e.Rec.Version().Compare(r.Version) < 0 {
 				c.fail("V2: m%d told of version %v of a session of family %d, which m%d, in sync at %d, does not hold", h.idx, r.Version, f.n, o.idx, h.core.Table().Slots[f.slot].Re)

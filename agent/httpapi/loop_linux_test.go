@@ -69,6 +69,18 @@ func newLoopCarriers(t testing.TB, sessions Sessions, like *engine) *loopCarrier
 	return c
 }
 
+// dial returns a connection that begins in a loop.
+func (c *loopCarriers) dial(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", c.loop.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn
+}
+
 // inLoops returns how many connections the loops carry.
 func (c *loopCarriers) inLoops() int { return len(c.door.loops.all()) }
 
@@ -162,12 +174,7 @@ func TestLoop_keepsWhatItKnows(t *testing.T) {
 	t.Parallel()
 	a, b, id := alike(t)
 	c := newLoopCarriers(t, a, b)
-	conn, err := net.Dial("tcp", c.loop.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn := c.dial(t)
 	request := "GET /v1/sessions/" + string(id) + " HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
 	ask := func(text string) {
 		t.Helper()
@@ -266,12 +273,7 @@ func TestLoop_goesOnWhereTheAnswerComes(t *testing.T) {
 	a, b, id := alike(t)
 	h := &held{engine: a}
 	c := newLoopCarriers(t, h, b)
-	conn, err := net.Dial("tcp", c.loop.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn := c.dial(t)
 	request := "DELETE /v1/sessions/" + string(id) + " HTTP/1.1\r\nHost: localhost\r\n\r\n" +
 		"GET /v1/sessions/" + string(id) + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	conn.Write([]byte(request))
@@ -294,16 +296,7 @@ func TestLoop_stopsWithWhatHasBegun(t *testing.T) {
 	a, b, id := alike(t)
 	h := &held{engine: a}
 	c := newLoopCarriers(t, h, b)
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", c.loop.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
-		return conn
-	}
-	idle, asking, forgotten := dial(), dial(), dial()
+	idle, asking, forgotten := c.dial(t), c.dial(t), c.dial(t)
 	request := []byte("GET /v1/sessions/" + string(id) + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	asking.Write(request)
 	waitFor(t, "an operation", func() bool { n, _ := h.count(); return n == 1 })
@@ -344,12 +337,7 @@ func TestLoop_slowReadersGetEverything(t *testing.T) {
 		e.Do(t.Context(), &session.Request{Kind: session.Put, ID: id, Attrs: []session.Attr{{Name: "v", Value: value}}})
 	}
 	c := newLoopCarriers(t, a, b)
-	conn, err := net.Dial("tcp", c.loop.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn := c.dial(t)
 	const times = 20 // more than the sockets hold
 	request := "GET /v1/sessions/" + string(id) + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	if _, err := conn.Write([]byte(strings.Repeat(request, times))); err != nil {
@@ -369,13 +357,7 @@ func TestLoop_givesUpWhatWaitsTooLong(t *testing.T) {
 	c := newLoopCarriers(t, a, b)
 	conns := make([]net.Conn, 2)
 	for i := range conns {
-		conn, err := net.Dial("tcp", c.loop.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
-		conns[i] = conn
+		conns[i] = c.dial(t)
 	}
 	conns[1].Write([]byte("GET /v1/sess"))
 	// received returns how much there is of a request, and since when.
@@ -424,11 +406,7 @@ func TestLoop_readersThatDoNotReadDoNotHoldUpTheEnd(t *testing.T) {
 	value := []byte(`"` + strings.Repeat("x", 900_000) + `"`)
 	a.Do(t.Context(), &session.Request{Kind: session.Put, ID: id, Attrs: []session.Attr{{Name: "v", Value: value}}})
 	c := newLoopCarriers(t, a, b)
-	conn, err := net.Dial("tcp", c.loop.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := c.dial(t)
 	request := "GET /v1/sessions/" + string(id) + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	if _, err := conn.Write([]byte(strings.Repeat(request, 20))); err != nil {
 		t.Fatal(err)

@@ -126,8 +126,10 @@ func (c *checker) answered(h *host, r *session.Response) {
 			if !o.up || o.boot != x.Boot {
 				continue
 			}
-			if !slices.Contains(o.core.Table().Slots[f.slot].InSync, x) {
-				continue // it acknowledged, and then let go of the slot, as a table says that the owner has yet to see
+			// It acknowledged, and then a table that the owner has yet to see had it
+			// let go of the slot, or serve another owner, who may have changed more.
+			if s := &o.core.Table().Slots[f.slot]; s.Re > h.core.Table().Slots[f.slot].Re || !slices.Contains(s.InSync, x) {
+				continue
 			}
 			e := o.core.Sessions().Get(f.slot, r.ID)
 			if e == nil || e.Rec.Version().Compare(r.Version) < 0 {

@@ -23,7 +23,7 @@ type outbox struct {
 	spare   []byte     // empty, the buffer that take hands over next
 	taken   []byte     // the buffer handed out and not yet given back
 	pushes  uint64     // frames accepted so far
-	waiting bool       // the writer waits for wake
+	waiting bool       // the writer, or the sender that dials, waits for wake
 	offline bool       // no connection: note the age of what waits
 	direct  *writer    // lets flush write by itself; nil if it must not
 	held    bool       // flush is writing what it took
@@ -186,6 +186,9 @@ func (o *outbox) signal() {
 func (o *outbox) take() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	// It may have been told to wait before there was a connection; from here
+	// on flush must write nothing beside it.
+	o.waiting = false
 	switch {
 	case o.held:
 		return nil // flush signals if it leaves anything

@@ -127,6 +127,33 @@ func TestOutbox_flushKeepsWriterAway(t *testing.T) {
 	}
 }
 
+// While the writer writes, flush writes nothing, though messages have waited for
+// the connection: two writes at once would tear the stream.
+func TestOutbox_writerKeepsFlushAway(t *testing.T) {
+	t.Parallel()
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	o := newOutbox(1000)
+	w := newWriter(here, time.Second)
+	w.raw = rawFunc(func() { t.Error("flush wrote beside the writer") })
+	o.arm() // as a sender does that waits for something to send
+	o.arm()
+	o.push(1, nil, []byte("before there was a connection"), false)
+	o.attach(w)
+	first := appendFrame(nil, 1, nil, []byte("before there was a connection"))
+	b := o.take()
+	o.push(1, nil, []byte("meanwhile"), false)
+	o.flush()
+	if !bytes.Equal(b, first) {
+		t.Fatalf("the writer got %q, and has %q", first, b)
+	}
+	o.done()
+	if b := o.take(); !bytes.Equal(b, appendFrame(nil, 1, nil, []byte("meanwhile"))) {
+		t.Fatalf("then %q", b)
+	}
+}
+
 // Flushing callers and the writer share one connection with a reader that is
 // slower than they are: nothing is lost, doubled or torn.
 func TestWriter_flushAndWriterTakeTurns(t *testing.T) {

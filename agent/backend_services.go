@@ -50,6 +50,7 @@ func (b servicesBackend) Services() []api.Service {
 		}
 		v := api.Service{
 			ID: i.ID, Name: i.Name, Address: i.Address, Port: i.Port, Weight: i.Weight, Backup: i.Backup, Tags: orEmpty(i.Tags),
+			Protocol: i.Protocol, SendProxy: i.SendProxy, MaxConnections: i.MaxConnections, SlowStart: api.Duration(i.SlowStart),
 			Health: string(i.Health), Maintenance: i.Maintenance, Drain: i.Draining, Load: i.Load, Checks: []api.CheckStatus{},
 		}
 		if i.Maintenance {
@@ -82,7 +83,8 @@ func orEmpty(s []string) []string {
 
 // Register implements httpapi.Services.
 func (b servicesBackend) Register(r api.ServiceRegistration) error {
-	reg := catalog.Registration{ID: r.ID, Name: r.Name, Address: r.Address, Port: r.Port, Backup: r.Backup, Tags: r.Tags}
+	reg := catalog.Registration{ID: r.ID, Name: r.Name, Address: r.Address, Port: r.Port, Backup: r.Backup, Tags: r.Tags,
+		Protocol: r.Protocol, SendProxy: r.SendProxy, MaxConnections: r.MaxConnections, SlowStart: catalog.Duration(r.SlowStart)}
 	if reg.ID == "" && r.Port > 0 {
 		reg.ID = fmt.Sprintf("%s:%d", r.Name, r.Port)
 	}
@@ -161,6 +163,7 @@ func (b catalogBackend) Instances() []api.CatalogInstance {
 			n := counts[key{i.Member, i.ID}]
 			out = append(out, api.CatalogInstance{
 				ID: i.ID, Name: i.Name, Member: i.MemberName, Address: i.Address, Port: i.Port, Weight: i.Weight,
+				Protocol: i.Protocol, MaxConnections: i.MaxConnections,
 				Backup: i.Backup, Tags: orEmpty(i.Tags), Health: string(i.Health), Maintenance: i.Maintenance,
 				Drain: i.Draining, Load: i.Load, InFlight: n.inFlight, NewSessions: n.fresh,
 			})

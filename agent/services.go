@@ -157,7 +157,8 @@ func configured(cfg config.Runtime) []catalog.Registration {
 	var out []catalog.Registration
 	for _, s := range cfg.Services {
 		weight := s.Weight
-		r := catalog.Registration{ID: s.ID, Name: s.Name, Address: s.Address, Port: s.Port, Weight: &weight, Backup: s.Backup, Tags: s.Tags}
+		r := catalog.Registration{ID: s.ID, Name: s.Name, Address: s.Address, Port: s.Port, Weight: &weight, Backup: s.Backup, Tags: s.Tags,
+			Protocol: s.Protocol, SendProxy: s.SendProxy, MaxConnections: s.MaxConnections, SlowStart: catalog.Duration(s.SlowStart)}
 		for _, c := range s.Checks {
 			r.Checks = append(r.Checks, catalog.Check{
 				HTTP: c.HTTP, TCP: c.TCP, TTL: catalog.Duration(c.TTL),

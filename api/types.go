@@ -43,14 +43,20 @@ type ReloadResult struct {
 // ServiceRegistration is one copy of an application, as it is registered with
 // the agent beside it.
 type ServiceRegistration struct {
-	ID      string         `json:"ID,omitempty"` // default: NAME:PORT
-	Name    string         `json:"Name"`
-	Address string         `json:"Address,omitempty"` // default: the agent's own
-	Port    int            `json:"Port"`
-	Weight  *int           `json:"Weight,omitempty"` // default: 100; 0: no new clients
-	Backup  bool           `json:"Backup,omitempty"`
-	Tags    []string       `json:"Tags,omitempty"`
-	Checks  []ServiceCheck `json:"Checks,omitempty"`
+	ID      string `json:"ID,omitempty"` // default: NAME:PORT
+	Name    string `json:"Name"`
+	Address string `json:"Address,omitempty"` // default: the agent's own
+	Port    int    `json:"Port"`
+	Weight  *int   `json:"Weight,omitempty"` // default: 100; 0: no new clients
+	Backup  bool   `json:"Backup,omitempty"`
+
+	Protocol       string   `json:"Protocol,omitempty"`       // what it speaks: http1 (default), https, h2 or h2c
+	SendProxy      string   `json:"SendProxy,omitempty"`      // v1 or v2: connections to it begin with a PROXY header
+	MaxConnections int      `json:"MaxConnections,omitempty"` // requests that each proxy sends it at a time; 0: no limit
+	SlowStart      Duration `json:"SlowStart,omitempty"`      // until its whole weight counts after it has come up
+
+	Tags   []string       `json:"Tags,omitempty"`
+	Checks []ServiceCheck `json:"Checks,omitempty"`
 }
 
 // ServiceCheck is one health check of an instance: exactly one of HTTP, TCP
@@ -66,12 +72,18 @@ type ServiceCheck struct {
 
 // Service is an instance of this agent with the state of its checks.
 type Service struct {
-	ID          string        `json:"ID"`
-	Name        string        `json:"Name"`
-	Address     string        `json:"Address"`
-	Port        int           `json:"Port"`
-	Weight      int           `json:"Weight"`
-	Backup      bool          `json:"Backup"`
+	ID      string `json:"ID"`
+	Name    string `json:"Name"`
+	Address string `json:"Address"`
+	Port    int    `json:"Port"`
+	Weight  int    `json:"Weight"`
+	Backup  bool   `json:"Backup"`
+
+	Protocol       string   `json:"Protocol"`
+	SendProxy      string   `json:"SendProxy"`
+	MaxConnections int      `json:"MaxConnections"`
+	SlowStart      Duration `json:"SlowStart"`
+
 	Tags        []string      `json:"Tags"`
 	Health      string        `json:"Health"` // passing, warning or critical
 	Maintenance bool          `json:"Maintenance"`
@@ -104,13 +116,17 @@ type CatalogService struct {
 
 // CatalogInstance is one instance as the agent asked sees it.
 type CatalogInstance struct {
-	ID          string   `json:"ID"`
-	Name        string   `json:"Name"`
-	Member      string   `json:"Member"`
-	Address     string   `json:"Address"`
-	Port        int      `json:"Port"`
-	Weight      int      `json:"Weight"`
-	Backup      bool     `json:"Backup"`
+	ID      string `json:"ID"`
+	Name    string `json:"Name"`
+	Member  string `json:"Member"`
+	Address string `json:"Address"`
+	Port    int    `json:"Port"`
+	Weight  int    `json:"Weight"`
+	Backup  bool   `json:"Backup"`
+
+	Protocol       string `json:"Protocol"`
+	MaxConnections int    `json:"MaxConnections"` // 0: no limit
+
 	Tags        []string `json:"Tags"`
 	Health      string   `json:"Health"`
 	Maintenance bool     `json:"Maintenance"`

@@ -73,7 +73,9 @@ func TestLocal_instanceReachesEveryReader(t *testing.T) {
 	c.SetMember(w.id, "web1", "10.0.0.11", member.Alive)
 	l := open(t, catalog.LocalOptions{Publisher: w})
 	weight := 7
-	r := catalog.Registration{ID: "s1", Name: "shop", Port: 8080, Weight: &weight, Backup: true, Tags: []string{"v2", "blue"}, Checks: []catalog.Check{{HTTP: "/health"}, {TTL: catalog.Duration(1e9)}}}
+	r := catalog.Registration{ID: "s1", Name: "shop", Port: 8080, Weight: &weight, Backup: true, Tags: []string{"v2", "blue"},
+		Protocol: catalog.H2C, SendProxy: "v2", MaxConnections: 40, SlowStart: catalog.Duration(30 * time.Second),
+		Checks: []catalog.Check{{HTTP: "/health"}, {TTL: catalog.Duration(1e9)}}}
 	if err := l.Register(r); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,8 @@ func TestLocal_instanceReachesEveryReader(t *testing.T) {
 		return list[0]
 	}
 	got := one()
-	if got.Addr() != "10.0.0.11:8080" || got.MemberName != "web1" || got.Weight != 7 || !got.Backup || !reflect.DeepEqual(got.Tags, r.Tags) {
+	if got.Addr() != "10.0.0.11:8080" || got.MemberName != "web1" || got.Weight != 7 || !got.Backup || !reflect.DeepEqual(got.Tags, r.Tags) ||
+		got.Protocol != catalog.H2C || got.SendProxy != "v2" || got.MaxConnections != 40 || got.SlowStart != 30*time.Second {
 		t.Errorf("%+v", got)
 	}
 	if got.Health != catalog.Critical || len(c.Snapshot().Passing("shop")) != 0 {
@@ -249,6 +252,10 @@ func TestRegistration_faults(t *testing.T) {
 		"name":     {catalog.Registration{Name: "a b", Port: 1}, "only letters"},
 		"port":     {catalog.Registration{Name: "a", Port: 70000}, "Port 70000: must be 1 to 65535"},
 		"weight":   {catalog.Registration{Name: "a", Port: 1, Weight: &minus}, "Weight -1"},
+		"protocol": {catalog.Registration{Name: "a", Port: 1, Protocol: "http"}, `Protocol "http": must be one of http1`},
+		"PROXY":    {catalog.Registration{Name: "a", Port: 1, SendProxy: "v3"}, `SendProxy "v3"`},
+		"limit":    {catalog.Registration{Name: "a", Port: 1, MaxConnections: -1}, "MaxConnections -1"},
+		"slow":     {catalog.Registration{Name: "a", Port: 1, SlowStart: -1}, "SlowStart"},
 		"address":  {catalog.Registration{Name: "a", Port: 1, Address: "10.0.0.1:80"}, "without a port"},
 		"wildcard": {catalog.Registration{Name: "a", Port: 1, Address: "0.0.0.0"}, "Address"},
 		"tag":      {catalog.Registration{Name: "a", Port: 1, Tags: []string{"\n"}}, "control characters"},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/internal/codec"
 	"github.com/rondel-project/rondel/agent/load"
@@ -22,6 +23,8 @@ var ErrMalformed = errors.New("malformed record")
 const (
 	instanceFormat = 1
 	memberFormat   = 1
+
+	maxWordLen = 16
 )
 
 // encodeInstance returns the record of an instance. Member, name and final
@@ -44,7 +47,9 @@ func encodeInstance(i Instance) []byte {
 	for _, c := range i.Checks {
 		b = codec.AppendBytes(append(b, rank(c.Health)), c.Reason)
 	}
-	return b
+	b = codec.AppendBytes(codec.AppendBytes(b, i.Protocol), i.SendProxy)
+	b = binary.AppendUvarint(b, uint64(i.MaxConnections))
+	return binary.AppendUvarint(b, uint64(i.SlowStart/time.Millisecond))
 }
 
 // decoder reads what the encode functions wrote.
@@ -84,6 +89,10 @@ func decodeInstance(b []byte) (Instance, error) {
 	for range d.UpTo(maxChecks) {
 		i.Checks = append(i.Checks, CheckState{Health: healthOf(d.Byte()), Reason: d.String(maxReasonLen)})
 	}
+	// What it speaks may be of a later version: its proxies then say so.
+	i.Protocol, i.SendProxy = d.String(maxWordLen), d.String(maxWordLen)
+	i.MaxConnections = int(min(d.Uvarint(), maxConnections))
+	i.SlowStart = time.Duration(min(d.Uvarint(), uint64(maxSlowStart/time.Millisecond))) * time.Millisecond
 	if d.Err() != nil || i.ID == "" || i.Name == "" || i.Port == 0 || i.Address != "" && !validHost(i.Address) {
 		return Instance{}, ErrMalformed
 	}

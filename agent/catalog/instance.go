@@ -18,6 +18,16 @@ const (
 	Critical Health = "critical"
 )
 
+// What instances speak.
+const (
+	HTTP1 = "http1" // HTTP/1.1, in the clear
+	HTTPS = "https" // HTTP/1.1 over TLS
+	H2    = "h2"    // HTTP/2 over TLS
+	H2C   = "h2c"   // HTTP/2 in the clear, without an upgrade
+)
+
+var protocols = []string{HTTP1, HTTPS, H2, H2C}
+
 func worse(a, b Health) bool { return rank(a) > rank(b) }
 
 func rank(h Health) byte {
@@ -57,8 +67,14 @@ type Instance struct {
 	Port       int
 	Weight     int
 	Backup     bool
-	Tags       []string
-	Checks     []CheckState
+
+	Protocol       string        // what it speaks: one of the protocols below
+	SendProxy      string        // which PROXY header its connections begin with: "", v1 or v2
+	MaxConnections int           // requests that each proxy sends it at a time; 0: no limit
+	SlowStart      time.Duration // until its whole weight counts after it has come up
+
+	Tags   []string
+	Checks []CheckState
 
 	Maintenance bool
 	Draining    bool // takes no new clients; also while its member leaves

@@ -340,6 +340,8 @@ func (o *owned) instance() Instance {
 	i := Instance{
 		ID: o.reg.ID, Name: o.reg.Name, Address: o.reg.Address, Port: o.reg.Port,
 		Weight: *o.reg.Weight, Backup: o.reg.Backup, Tags: o.reg.Tags,
+		Protocol: o.reg.Protocol, SendProxy: o.reg.SendProxy,
+		MaxConnections: o.reg.MaxConnections, SlowStart: time.Duration(o.reg.SlowStart),
 		Checks: slices.Clone(o.checks), Maintenance: o.maint, Draining: o.drain, Load: o.load,
 	}
 	i.judge()

@@ -20,6 +20,9 @@ const (
 	maxTagLen     = 255
 	maxChecks     = 32
 	maxReasonLen  = 200
+
+	maxConnections = 1_000_000
+	maxSlowStart   = time.Hour
 )
 
 // ErrInvalid is in each error about a registration that cannot be accepted.
@@ -75,7 +78,13 @@ type Registration struct {
 	Weight  *int     `json:",omitempty"` // DefaultWeight when absent; 0: no new clients
 	Backup  bool     `json:",omitempty"`
 	Tags    []string `json:",omitempty"`
-	Checks  []Check  `json:",omitempty"`
+
+	Protocol       string   `json:",omitempty"` // see Instance
+	SendProxy      string   `json:",omitempty"`
+	MaxConnections int      `json:",omitempty"`
+	SlowStart      Duration `json:",omitempty"`
+
+	Checks []Check `json:",omitempty"`
 }
 
 // Normalize fills in what is absent and checks the rest; the error names every
@@ -107,6 +116,21 @@ func (r Registration) Normalize() (Registration, error) {
 	r.Weight = &weight
 	if weight < 0 || weight > MaxWeight {
 		fail("Weight %d: must be 0 to %d", weight, MaxWeight)
+	}
+	if r.Protocol == "" {
+		r.Protocol = HTTP1
+	}
+	if !slices.Contains(protocols, r.Protocol) {
+		fail("Protocol %q: must be one of %s", r.Protocol, strings.Join(protocols, ", "))
+	}
+	if r.SendProxy != "" && r.SendProxy != "v1" && r.SendProxy != "v2" {
+		fail("SendProxy %q: must be v1 or v2, or absent", r.SendProxy)
+	}
+	if r.MaxConnections < 0 || r.MaxConnections > maxConnections {
+		fail("MaxConnections %d: must be 0, which is no limit, to %d", r.MaxConnections, maxConnections)
+	}
+	if r.SlowStart < 0 || time.Duration(r.SlowStart) > maxSlowStart {
+		fail("SlowStart %v: must be at least 0s and at most %v", time.Duration(r.SlowStart), maxSlowStart)
 	}
 	if len(r.Tags) > maxTags {
 		fail("Tags: %d of them, at most %d are allowed", len(r.Tags), maxTags)

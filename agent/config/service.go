@@ -9,13 +9,19 @@ import (
 
 // ServiceFile is a block "service"; its label is the instance's id.
 type ServiceFile struct {
-	Name    *string      `opt:"name"`
-	Address *string      `opt:"address"`
-	Port    *int         `opt:"port"`
-	Weight  *int         `opt:"weight"`
-	Backup  *bool        `opt:"backup"`
-	Tags    *[]string    `opt:"tags"`
-	Checks  []*CheckFile `opt:"check"`
+	Name    *string `opt:"name"`
+	Address *string `opt:"address"`
+	Port    *int    `opt:"port"`
+	Weight  *int    `opt:"weight"`
+	Backup  *bool   `opt:"backup"`
+
+	Protocol       *string   `opt:"protocol"`
+	SendProxy      *string   `opt:"send_proxy"`
+	MaxConnections *int      `opt:"max_connections"`
+	SlowStart      *Duration `opt:"slow_start"`
+
+	Tags   *[]string    `opt:"tags"`
+	Checks []*CheckFile `opt:"check"`
 }
 
 // CheckFile is a block "check" in a service. Exactly one of HTTP, TCP and TTL
@@ -36,8 +42,14 @@ type Service struct {
 	Port    int
 	Weight  int
 	Backup  bool
-	Tags    []string
-	Checks  []Check
+
+	Protocol       string        // what it speaks: http1, https, h2 or h2c
+	SendProxy      string        // which PROXY header its connections begin with: "", v1 or v2
+	MaxConnections int           // requests at a time; 0: no limit
+	SlowStart      time.Duration // until its whole weight counts after it has come up; 0: at once
+
+	Tags   []string
+	Checks []Check
 }
 
 // Check is one health check. One of HTTP, TCP and TTL is set.
@@ -50,7 +62,11 @@ type Check struct {
 }
 
 func defaultService(id string) *ServiceFile {
-	return &ServiceFile{Name: ptr(id), Address: ptr(""), Port: ptr(0), Weight: ptr(100), Backup: ptr(false), Tags: ptr([]string{}), Checks: nil}
+	return &ServiceFile{
+		Name: ptr(id), Address: ptr(""), Port: ptr(0), Weight: ptr(100), Backup: ptr(false),
+		Protocol: ptr("http1"), SendProxy: ptr(""), MaxConnections: ptr(0), SlowStart: ptr(Duration(0)),
+		Tags: ptr([]string{}), Checks: nil,
+	}
 }
 
 func defaultCheck() *CheckFile {
@@ -70,7 +86,19 @@ func (f *ServiceFile) runtime(c *checker, id string) Service {
 	}
 	c.between(at+".port", *f.Port, 1, 65535)
 	c.between(at+".weight", *f.Weight, 0, 65535)
-	s := Service{ID: id, Name: *f.Name, Address: *f.Address, Port: *f.Port, Weight: *f.Weight, Backup: *f.Backup, Tags: slices.Clone(*f.Tags)}
+	c.oneOf(at+".protocol", *f.Protocol, "http1", "https", "h2", "h2c")
+	if *f.SendProxy != "" {
+		c.oneOf(at+".send_proxy", *f.SendProxy, "v1", "v2")
+	}
+	c.between(at+".max_connections", *f.MaxConnections, 0, 1_000_000)
+	if *f.SlowStart != 0 {
+		c.durationBetween(at+".slow_start", *f.SlowStart, 0, time.Hour)
+	}
+	s := Service{
+		ID: id, Name: *f.Name, Address: *f.Address, Port: *f.Port, Weight: *f.Weight, Backup: *f.Backup,
+		Protocol: *f.Protocol, SendProxy: *f.SendProxy, MaxConnections: *f.MaxConnections, SlowStart: time.Duration(*f.SlowStart),
+		Tags: slices.Clone(*f.Tags),
+	}
 	for i, check := range f.Checks {
 		s.Checks = append(s.Checks, check.runtime(c, nth(at+".check", i)))
 	}

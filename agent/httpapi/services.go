@@ -45,6 +45,10 @@ func readRegistration(text []byte) (reg api.ServiceRegistration, err error) {
 		field{"Port", &reg.Port},
 		field{"Weight", &reg.Weight},
 		field{"Backup", &reg.Backup},
+		field{"Protocol", &reg.Protocol},
+		field{"SendProxy", &reg.SendProxy},
+		field{"MaxConnections", &reg.MaxConnections},
+		field{"SlowStart", &reg.SlowStart},
 		field{"Tags", listOf(func(b []byte) error {
 			var tag string
 			err := readString(b, &tag)

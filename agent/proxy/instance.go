@@ -27,12 +27,18 @@ const (
 
 // Instance is one running copy of a service, as the catalog has it.
 type Instance struct {
-	Service     string
-	ID          string // unique on its member
-	Member      member.ID
-	Addr        string // host:port
-	Weight      int    // 0: no new clients
-	Backup      bool
+	Service string
+	ID      string // unique on its member
+	Member  member.ID
+	Addr    string // host:port
+	Weight  int    // 0: no new clients
+	Backup  bool
+
+	Protocol       string        // what it speaks: http1, https, h2 or h2c; "" is http1
+	SendProxy      string        // which PROXY header its connections begin with: "", v1 or v2
+	MaxConnections int           // requests that this proxy sends it at a time; 0: no limit
+	SlowStart      time.Duration // until its whole weight counts after it has come up
+
 	Health      Health
 	Maintenance bool    // no traffic at all
 	Draining    bool    // no new clients

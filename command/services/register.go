@@ -101,7 +101,8 @@ func parse(name string, text []byte) ([]api.ServiceRegistration, error) {
 	var out []api.ServiceRegistration
 	for _, s := range services {
 		weight := s.Weight
-		r := api.ServiceRegistration{ID: s.ID, Name: s.Name, Address: s.Address, Port: s.Port, Weight: &weight, Backup: s.Backup, Tags: s.Tags}
+		r := api.ServiceRegistration{ID: s.ID, Name: s.Name, Address: s.Address, Port: s.Port, Weight: &weight, Backup: s.Backup, Tags: s.Tags,
+			Protocol: s.Protocol, SendProxy: s.SendProxy, MaxConnections: s.MaxConnections, SlowStart: api.Duration(s.SlowStart)}
 		for _, check := range s.Checks {
 			r.Checks = append(r.Checks, registration(check))
 		}

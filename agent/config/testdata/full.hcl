@@ -49,7 +49,13 @@ service "shop" {
   port    = 8080
   weight  = 50
   backup  = true
-  tags    = ["blue"]
+
+  protocol        = "h2c"
+  send_proxy      = "v2"
+  max_connections = 40
+  slow_start      = "30s"
+
+  tags = ["blue"]
   check {
     http     = "/health"
     interval = "3s"

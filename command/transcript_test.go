@@ -98,7 +98,7 @@ func stories() map[string]struct {
 		"services": {map[string]string{
 			"GET /v1/catalog/services": `[{"Name":"shop","Instances":[{"ID":"shop","Name":"shop","Member":"web2","Address":"10.0.0.12","Port":8080,"Weight":100,"Health":"passing","NewSessions":25},{"ID":"shop","Name":"shop","Member":"web1","Address":"::1","Port":8080,"Weight":50,"Backup":true,"Health":"passing","Drain":true,"Tags":["blue"],"InFlight":2,"Load":0.5}]}]`,
 			"GET /v1/agent/self":       `{"Member":{"Name":"web1"}}`,
-			`PUT /v1/agent/service/register {"ID":"shop","Name":"shop","Port":8080,"Weight":100,"Checks":[{"HTTP":"/health","Interval":"2s","Timeout":"1s"}]}`: ``,
+			`PUT /v1/agent/service/register {"ID":"shop","Name":"shop","Port":8080,"Weight":100,"Protocol":"http1","Checks":[{"HTTP":"/health","Interval":"2s","Timeout":"1s"}]}`: ``,
 			"PUT /v1/agent/service/deregister/shop":                          ``,
 			"PUT /v1/agent/service/deregister/nix":                           `404 {"Error":"no instance nix is registered here","Code":"not_found"}`,
 			"PUT /v1/agent/service/maintenance/shop?enable=true&reason=disk": ``,

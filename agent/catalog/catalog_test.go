@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/catalog"
 	"github.com/rondel-project/rondel/agent/load"

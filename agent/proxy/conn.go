@@ -25,10 +25,10 @@ const (
 type conn struct {
 	p    *Proxy
 	in   *http1.Conn
-	peer peer
+	peer *peer
 	req  http1.Request
 	out  []byte // what is being put together to be written, to either side
-	memo memo
+	memo *memo
 	x    exchange
 
 	mu   sync.Mutex  // guards the rest
@@ -38,7 +38,8 @@ type conn struct {
 }
 
 func newConn(p *Proxy, nc net.Conn) *conn {
-	return &conn{p: p, in: http1.NewConn(nc, clientBuffer), peer: newPeer(nc), idle: true}
+	peer := newPeer(nc)
+	return &conn{p: p, in: http1.NewConn(nc, clientBuffer), peer: &peer, memo: &memo{}, idle: true}
 }
 
 // serve answers requests until either side wants no more.

@@ -41,9 +41,10 @@ type exchange struct {
 	choose chooser
 	origin origin
 	reqID  [32]byte
-	id     string // of the session, as the application gets it
-	minted string // the member that id was made for, when it was made here
-	sent   bool   // an instance may have seen id
+	id     string    // of the session, as the application gets it
+	minted string    // the member that id was made for, when it was made here
+	sent   bool      // an instance may have seen id
+	chosen *instance // that an event loop has chosen and has no connection to
 
 	try
 	body    http1.Body
@@ -55,6 +56,7 @@ type exchange struct {
 	status  int  // of the answer that has begun to leave; 0: none
 	counted bool // the observer knows
 	resp    http1.Response
+	flow    flow
 }
 
 // try is what belongs to one instance alone.
@@ -113,42 +115,35 @@ func (x *exchange) pass() (keep bool) {
 	if left, ok := forwards(x.q); ok && left == 0 {
 		return x.last()
 	}
-	x.origin = x.c.peer.origin(x.q, x.snap.cfg.Trusted)
-	x.choose.picker.now, x.choose.position = x.began, x.p.position.Load()
-	x.choose.snap, x.choose.rt, x.choose.sess, x.choose.first = x.snap, x.rt, x.p.sessions, true
-	x.claim()
-	if x.rt.Balance == Hash {
-		x.choose.hashKey = x.hashKey()
-	}
+	x.prepare(true)
 	if x.rt.Redirect {
 		return x.redirect()
 	}
+	return x.attempts()
+}
+
+// prepare gathers what an instance is chosen by. It reports false, having done
+// nothing that cannot be done again, where it would have to wait for an answer
+// and may not: event loops ask so.
+func (x *exchange) prepare(wait bool) bool {
+	x.origin = x.c.peer.origin(x.q, x.snap.cfg.Trusted)
+	x.choose.picker.now, x.choose.position = x.began, x.p.position.Load()
+	x.choose.snap, x.choose.rt, x.choose.sess, x.choose.first = x.snap, x.rt, x.p.sessions, true
+	if !x.claim(wait) {
+		return false
+	}
+	if x.rt.Balance == Hash {
+		x.choose.hashKey = x.hashKey()
+	}
+	return true
+}
+
+// attempts tries one instance after another.
+func (x *exchange) attempts() (keep bool) {
 	for x.connect() {
 		x.identify()
-		switch x.once() {
-		case answered:
-			return x.relay()
-		case hungUp:
-			x.release(false)
-			x.p.log.Debug("client closed the request", "addr", x.c.in.RemoteAddr(), "status", 499)
-			return false
-		case refused:
-			bad := x.side.refusal()
-			x.release(false)
-			return x.answer(bad.Status, bad.Reason)
-		case timedOut:
-			x.inst.failures.Add(1)
-			x.release(false)
-			return x.answer(http.StatusGatewayTimeout, "the instance did not answer in time")
-		case failed:
-			left := x.side.left()
-			x.release(false)
-			if left {
-				return false
-			}
-			if !x.again() {
-				return x.answer(http.StatusBadGateway, "the instance broke off its answer")
-			}
+		if again, keep := x.outcome(x.once()); !again {
+			return keep
 		}
 	}
 	if x.tries > 0 {
@@ -157,24 +152,60 @@ func (x *exchange) pass() (keep bool) {
 	return x.answer(http.StatusServiceUnavailable, "no instance is available")
 }
 
-// claim reads the cookie, and replaces an id that names nothing any more.
-func (x *exchange) claim() {
+// outcome brings a try to its end, and reports whether there may be another one.
+func (x *exchange) outcome(o outcome) (again, keep bool) {
+	switch o {
+	case answered:
+		return false, x.relay()
+	case hungUp:
+		x.release(false)
+		x.p.log.Debug("client closed the request", "addr", x.c.in.RemoteAddr(), "status", 499)
+		return false, false
+	case refused:
+		bad := x.side.refusal()
+		x.release(false)
+		return false, x.answer(bad.Status, bad.Reason)
+	case timedOut:
+		x.inst.failures.Add(1)
+		x.release(false)
+		return false, x.answer(http.StatusGatewayTimeout, "the instance did not answer in time")
+	}
+	left := x.side.left()
+	x.release(false)
+	switch {
+	case left:
+		return false, false
+	case x.again():
+		return true, false
+	}
+	return false, x.answer(http.StatusBadGateway, "the instance broke off its answer")
+}
+
+// claim reads the cookie, and replaces an id that names nothing any more. For
+// an old one somebody has to be asked; without wait it reports false then.
+func (x *exchange) claim(wait bool) bool {
 	cl := &x.choose.claim // in place: a variable would be made anew for each request
 	*cl = claim{}
 	if x.rt.Sticky.Cookie == "" || x.p.sessions == nil {
-		return
+		return true
 	}
 	*cl = x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
 	if x.rt.Sticky.Learn != "" {
 		x.p.learned.recall(x.p.sessions, x.rt, x.q, cl)
 	}
-	if cl.standing == known && x.p.exists.gone(x.p.sessions, cl, x.snap.cfg.SessionTTL, x.began) {
-		cl.standing, cl.id = wanted, ""
+	if cl.standing == known && x.p.exists.unsure(cl, x.snap.cfg.SessionTTL, x.began) {
+		if !wait {
+			return false
+		}
+		if x.p.exists.gone(x.p.sessions, cl, x.snap.cfg.SessionTTL, x.began) {
+			cl.standing, cl.id = wanted, ""
+		}
 	}
 	if cl.standing == known {
 		x.id = cl.id
 		x.p.sessions.Touch(cl.id)
 	}
+	return true
 }
 
 // identify makes an id for a client that needs one, in a slot of the chosen
@@ -206,6 +237,9 @@ func (x *exchange) connect() bool {
 		}
 		fresh := inst != nil // a stale connection was found: no second one from the pool
 		if inst == nil {
+			inst, x.chosen = x.chosen, nil
+		}
+		if inst == nil {
 			x.choose.picker.now = now
 			if inst = x.choose.next(); inst == nil {
 				return false
@@ -232,14 +266,19 @@ func (x *exchange) connect() bool {
 			}
 			x.up = up
 		}
-		x.inst = inst
-		x.tries++
-		inst.requests.Add(1)
-		inst.inFlight.Add(1)
-		if !x.c.use(x.up) {
-			x.up.Close()
-		}
+		x.connected(inst)
 		return true
+	}
+}
+
+// connected begins a try at an instance over x.up.
+func (x *exchange) connected(inst *instance) {
+	x.inst = inst
+	x.tries++
+	inst.requests.Add(1)
+	inst.inFlight.Add(1)
+	if !x.c.use(x.up) {
+		x.up.Close()
 	}
 }
 
@@ -294,27 +333,13 @@ func (x *exchange) again() bool {
 // once sends the request to the connected instance and waits for the head of
 // its response.
 func (x *exchange) once() outcome {
-	c := x.c
-	x.expects = x.q.Expect && !x.hundred && len(x.replay) == 0
-	out := x.appendRequest(c.out[:0])
-	out = append(out, x.replay...)
-	if !x.body.Done() && !x.expects && c.in.Buffered() > 0 {
-		piece, _, err := x.body.Next(c.in, nil)
-		if err != nil {
-			var bad *http1.Error
-			errors.As(err, &bad)
-			x.side = refusedSide(bad)
-			return refused
-		}
-		x.record(piece)
-		out = append(out, piece...)
+	if !x.compose() {
+		return refused
 	}
-	c.out = out
 	now := time.Now()
 	x.up.WriteWithin(now, x.snap.cfg.Timeouts.Send)
-	n, err := x.up.Write(out)
-	x.touched = n > 0 || err == nil
-	x.sent = x.sent || x.touched
+	n, err := x.up.Write(x.c.out)
+	x.wrote(n, err)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return timedOut
@@ -326,6 +351,34 @@ func (x *exchange) once() outcome {
 		x.side = startSide(x, true)
 	}
 	return x.await(now)
+}
+
+// wrote notes how far the first write of a try came.
+func (x *exchange) wrote(n int, err error) {
+	x.touched = n > 0 || err == nil
+	x.sent = x.sent || x.touched
+}
+
+// compose puts together what is written first: the head, and what has arrived
+// of the body. It reports false where that is not acceptable, which x.side tells.
+func (x *exchange) compose() bool {
+	c := x.c
+	x.expects = x.q.Expect && !x.hundred && len(x.replay) == 0
+	out := x.appendRequest(c.out[:0])
+	out = append(out, x.replay...)
+	if !x.body.Done() && !x.expects && c.in.Buffered() > 0 {
+		piece, _, err := x.body.Next(c.in, nil)
+		if err != nil {
+			var bad *http1.Error
+			errors.As(err, &bad)
+			x.side = refusedSide(bad)
+			return false
+		}
+		x.record(piece)
+		out = append(out, piece...)
+	}
+	c.out = out
+	return true
 }
 
 // record keeps what was taken of the body, to send it again.

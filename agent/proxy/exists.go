@@ -16,15 +16,19 @@ type existence struct{ *recent[time.Time] }
 
 func newExistence() existence { return existence{newRecent[time.Time](existsHalf)} }
 
-// gone reports whether the session of an id is known not to exist. It asks
-// only about ids older than half a TTL, and keeps a good answer for as long.
-func (e existence) gone(s Sessions, c *claim, ttl time.Duration, now time.Time) bool {
+// unsure reports whether somebody has to be asked about an id: only about those
+// older than half a TTL, and not again for as long after a good answer.
+func (e existence) unsure(c *claim, ttl time.Duration, now time.Time) bool {
 	if ttl <= 0 || now.Sub(c.issued) <= ttl/2 {
 		return false
 	}
-	if until, ok := e.get(c.id); ok && now.Before(until) {
-		return false
-	}
+	until, ok := e.get(c.id)
+	return !ok || !now.Before(until)
+}
+
+// gone asks whether the session of an id is known not to exist. It waits for
+// the answer, for a while.
+func (e existence) gone(s Sessions, c *claim, ttl time.Duration, now time.Time) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), existsTimeout)
 	defer cancel()
 	exists, ok := s.Exists(ctx, c.id)

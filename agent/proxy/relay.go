@@ -14,49 +14,62 @@ func (x *exchange) relay() (keep bool) {
 	if x.resp.Status == 101 {
 		return x.upgrade()
 	}
-	c := x.c
-	consumed := x.body.Done
-	if x.side != nil {
-		consumed = x.side.consumed.Load
-	}
-	keep = !x.q.Close && consumed() && !x.p.draining.Load()
-	var body http1.Body
-	body.Begin(x.resp.Framing, x.resp.Length, x.q.Minor == 0, keepTrailer)
-	chunk := x.resp.Framing == http1.UntilClose && x.q.Minor > 0
-	if x.q.Minor == 0 && (x.resp.Framing == http1.Chunked || x.resp.Framing == http1.UntilClose) {
-		keep = false
-	}
-	reusable := !x.resp.Close
-	out := x.appendResponse(c.out[:0], keep, chunk)
-	x.up.Release()
-	done := body.Done()
-	var bodyErr error
-	if !done && x.up.Buffered() > 0 {
-		var piece []byte
-		piece, done, bodyErr = body.Next(x.up, nil)
-		out = appendPiece(out, piece, done, chunk)
-	}
-	c.out = out
-	c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
-	if _, err := c.in.Write(out); err != nil {
+	err := x.respond()
+	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
+	if _, err := x.c.in.Write(x.c.out); err != nil {
 		x.release(false)
 		return false
 	}
 	x.status = x.resp.Status
-	if bodyErr != nil {
-		return x.broken(bodyErr)
+	if err != nil {
+		return x.broken(err)
 	}
-	if !done && !x.stream(&body, chunk) {
-		return false
+	return x.stream() && x.relayed()
+}
+
+// flow is how a final response passes on.
+type flow struct {
+	body     http1.Body
+	chunk    bool // its body is made chunks here
+	keep     bool // the client connection may carry another request
+	reusable bool // and the one to the instance too
+}
+
+// respond puts together what the client is written first: the head, and what
+// has arrived of the body, whose error it returns.
+func (x *exchange) respond() error {
+	c, f := x.c, &x.flow
+	consumed := x.body.Done
+	if x.side != nil {
+		consumed = x.side.consumed.Load
 	}
-	x.release(reusable)
-	return keep && x.body.Done()
+	f.keep = !x.q.Close && consumed() && !x.p.draining.Load()
+	f.body.Begin(x.resp.Framing, x.resp.Length, x.q.Minor == 0, keepTrailer)
+	f.chunk = x.resp.Framing == http1.UntilClose && x.q.Minor > 0
+	if x.q.Minor == 0 && (x.resp.Framing == http1.Chunked || x.resp.Framing == http1.UntilClose) {
+		f.keep = false
+	}
+	f.reusable = !x.resp.Close
+	c.out = x.appendResponse(c.out[:0], f.keep, f.chunk)
+	x.up.Release()
+	if f.body.Done() || x.up.Buffered() == 0 {
+		return nil
+	}
+	piece, done, err := f.body.Next(x.up, nil)
+	c.out = appendPiece(c.out, piece, done, f.chunk)
+	return err
+}
+
+// relayed ends the try behind the last byte of its answer.
+func (x *exchange) relayed() (keep bool) {
+	x.release(x.flow.reusable)
+	return x.flow.keep && x.body.Done()
 }
 
 // stream passes the rest of a body on, each piece when it comes. On failure it
 // ends the try.
-func (x *exchange) stream(body *http1.Body, chunk bool) bool {
-	c := x.c
+func (x *exchange) stream() bool {
+	c, body, chunk := x.c, &x.flow.body, x.flow.chunk
 	var big *[]byte
 	defer func() {
 		if big != nil {
@@ -64,7 +77,7 @@ func (x *exchange) stream(body *http1.Body, chunk bool) bool {
 		}
 	}()
 	var space []byte
-	for done := false; !done; {
+	for done := body.Done(); !done; {
 		now := time.Now()
 		if x.side == nil {
 			x.up.ReadWithin(now, watchAfter)

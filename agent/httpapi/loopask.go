@@ -172,6 +172,9 @@ func (c *loopConn) target() (session.Kind, bool) {
 	a := &c.ask
 	a.method = methodName(c.head.Method)
 	a.params[0] = string(id)
+	if !session.ID(a.params[0]).Issued() {
+		return 0, false
+	}
 	a.escaped = ""
 	if a.keys != nil {
 		a.escaped = string(c.head.Path)

@@ -19,7 +19,7 @@ const (
 // do runs an operation. An id of the wrong shape is not worth asking for: it
 // never was one of ours.
 func (s *Server) do(r *request, op *session.Request) (*session.Response, error) {
-	if len(op.ID) != session.IDLen {
+	if !op.ID.Issued() {
 		return nil, failure(http.StatusNotFound, api.CodeUnknownSession, "no such session; POST /v1/sessions makes one")
 	}
 	resp := s.o.Sessions.Do(r.Context(), op)
@@ -168,7 +168,7 @@ func (s *Server) sessionRotate(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if len(op.ID) == session.IDLen {
+	if op.ID.Issued() {
 		if op.NewID, err = s.o.Sessions.MintBeside(op.ID); err != nil {
 			return mintError(err)
 		}

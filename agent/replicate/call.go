@@ -131,7 +131,7 @@ func (n *Node) route(c *call) {
 		c.slot, c.parsed = h, true // it was proved when the record came
 	}
 	if !c.parsed {
-		parts, err := n.keys.Parse(string(c.req.ID))
+		parts, err := n.keys.ParseAny(string(c.req.ID))
 		if errors.Is(err, session.ErrForeignID) {
 			n.endCall(c, unknownSession())
 			return

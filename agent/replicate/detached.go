@@ -227,8 +227,8 @@ func (n *Node) performDetached(h ring.Slot, s *detachedSession, o *op) {
 		return
 	}
 	if e == nil && !s.all && o.req.Kind.Mutates() {
-		parts, err := n.keys.Parse(string(s.id))
-		if err != nil || parts.Issued.UnixMilli() < n.detach.sinceWall-1000 {
+		parts, err := n.keys.ParseAny(string(s.id))
+		if err != nil || !parts.Named && parts.Issued.UnixMilli() < n.detach.sinceWall-1000 {
 			n.finish(o, unavailable("not_certain", "this part of the cluster does not hold the session, and cannot ask the members that may; try again"))
 			return
 		}

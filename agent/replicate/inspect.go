@@ -26,7 +26,7 @@ type Filter struct {
 }
 
 // Owned lists the living sessions of the slots that this member serves, sorted
-// by id.
+// by id. What is kept under names is no session of anybody's.
 func (e *Engine) Owned(f Filter) []Summary {
 	var out []Summary
 	for h := range ring.Slot(ring.Slots) {
@@ -50,7 +50,7 @@ func (e *Engine) ownedIn(h ring.Slot, f Filter, out []Summary) []Summary {
 	n.store.Each(h, func(x *session.Entry) bool {
 		r := x.Rec
 		at, ends := x.Ends()
-		if r.Dead || ends && at <= now || !strings.HasPrefix(string(r.ID), f.Prefix) || string(r.ID) <= f.After && f.After != "" ||
+		if r.Dead || r.ID.Named() || ends && at <= now || !strings.HasPrefix(string(r.ID), f.Prefix) || string(r.ID) <= f.After && f.After != "" ||
 			f.Group != "" && r.Group != f.Group || f.Principal != "" && r.Principal != f.Principal {
 			return true
 		}

@@ -118,6 +118,9 @@ func (n *Node) recommit(h ring.Slot) {
 			}
 		}
 		f.best = f.best.Restamp(v)
+		if f.best.ID.Named() && !f.best.Dead {
+			f.left = min(f.left, f.best.TTL) // what there is of it may be the time of a tombstone
+		}
 		n.put(h, f.best, f.age, f.left, nil)
 		a.left++
 	}

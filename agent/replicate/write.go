@@ -183,12 +183,13 @@ func (n *Node) env(h ring.Slot, rec *session.Record, req *session.Request) sessi
 		KeepDead: !n.refuse, KeepDeadAt: n.p.Tombstone,
 	}
 	if rec == nil {
-		if parts, err := n.keys.Parse(string(req.ID)); err == nil {
+		if parts, err := n.keys.ParseAny(string(req.ID)); err == nil {
 			age := time.Duration(n.now.Wall-parts.Issued.UnixMilli()) * time.Millisecond
 			env.MayCreate = age <= min(d.TTL, n.ttl)+clockSlack && age >= -clockSlack
 			if n.isDetached() && (!n.owns(h) || !n.open(h)) {
 				env.MayCreate = parts.Issued.UnixMilli() >= n.detach.sinceWall-1000
 			}
+			env.MayCreate = env.MayCreate || parts.Named
 		}
 	}
 	return env

@@ -47,6 +47,10 @@ func Apply(rec *Record, req *Request, env Env) (*Change, *Response) {
 	if r := admit(rec, req, env); r != nil {
 		return nil, r
 	}
+	var past *Record // that a named id had before its end
+	if rec != nil && rec.Dead {
+		past, rec = rec, nil
+	}
 	next, base := &Record{}, rec
 	if rec == nil {
 		ttl, age := req.TTL, req.MaxAge
@@ -57,6 +61,9 @@ func Apply(rec *Record, req *Request, env Env) (*Change, *Response) {
 			age = env.MaxAge
 		}
 		*next = Record{ID: req.ID, Created: env.Wall, TTL: ttl, MaxAge: age, Group: req.Group, Principal: req.Principal}
+		if past != nil {
+			next.Ver, next.Ops = past.Ver, past.Ops
+		}
 	} else {
 		*next = *rec
 	}
@@ -110,8 +117,10 @@ func Apply(rec *Record, req *Request, env Env) (*Change, *Response) {
 // admit refuses what the record's state does not allow.
 func admit(rec *Record, req *Request, env Env) *Response {
 	switch {
-	case rec != nil && rec.Dead:
+	case rec != nil && rec.Dead && (!rec.ID.Named() || req.Kind == Delete || req.Kind == Rotate || req.IfMatchAny):
 		return fail(NotFound, "unknown_session", "the session has ended or was deleted; a new one needs a new id")
+	case rec != nil && rec.Dead: // made again
+		return nil
 	case rec == nil && req.Kind == Rotate, rec == nil && !env.MayCreate && req.Kind != Create:
 		return fail(NotFound, "unknown_session", "no such session; POST /v1/sessions makes one")
 	case rec != nil && req.Kind == Create:

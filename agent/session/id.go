@@ -1,7 +1,6 @@
 package session
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -47,20 +46,25 @@ var (
 type Parts struct {
 	Slot   ring.Slot
 	Issued time.Time // by the issuer's clock, to the second
+	Named  bool      // made of a name, see Keyring.Name
 }
 
 // Keyring makes and verifies ids. It is safe for concurrent use; a new table
 // with other keys needs a new Keyring.
 type Keyring struct {
-	macs map[uint8]*sync.Pool // of hash.Hash keyed with that secret
-	last uint8
+	macs  map[uint8]*sync.Pool // of hash.Hash keyed with that secret
+	first uint8
+	last  uint8
 }
 
 // NewKeyring returns a keyring of the table's keys; the last one signs.
 func NewKeyring(keys []ring.Key) *Keyring {
 	k := &Keyring{macs: make(map[uint8]*sync.Pool, len(keys))}
-	for _, key := range keys {
-		k.macs[key.ID] = &sync.Pool{New: func() any { return hmac.New(sha256.New, key.Secret[:]) }}
+	for i, key := range keys {
+		k.macs[key.ID] = &sync.Pool{New: newKeyed(key.Secret[:])}
+		if i == 0 {
+			k.first = key.ID
+		}
 		k.last = key.ID
 	}
 	return k
@@ -110,18 +114,28 @@ func (id ID) Slot() (ring.Slot, bool) {
 
 // Parse verifies an id and tells its parts. It returns ErrForeignID for
 // anything that the cluster did not issue, and ErrUnknownKey where a newer
-// table may still prove it.
+// table may still prove it. Named ids are not issued to anybody.
 func (k *Keyring) Parse(id string) (Parts, error) {
+	p, err := k.ParseAny(id)
+	if p.Named {
+		return Parts{}, ErrForeignID
+	}
+	return p, err
+}
+
+// ParseAny is Parse for named ids too.
+func (k *Keyring) ParseAny(id string) (Parts, error) {
 	var b [idRaw]byte
 	if len(id) != IDLen {
 		return Parts{}, ErrForeignID
 	}
-	if n, err := idText.Decode(b[:], []byte(id)); err != nil || n != idRaw || b[0] != idFormat {
+	if n, err := idText.Decode(b[:], []byte(id)); err != nil || n != idRaw || b[0] != idFormat && b[0] != idNamed {
 		return Parts{}, ErrForeignID
 	}
 	p := Parts{
 		Slot:   ring.Slot(binary.BigEndian.Uint16(b[2:])),
 		Issued: time.Unix(int64(binary.BigEndian.Uint32(b[4:])), 0),
+		Named:  b[0] == idNamed,
 	}
 	if p.Slot >= ring.Slots {
 		return Parts{}, ErrForeignID

@@ -9,7 +9,8 @@ import (
 // partition: per attribute the higher stamp wins, a tombstone absorbs
 // everything, remembered operations are united. It is commutative, associative
 // and idempotent on contents; the version is the higher of the two, and the
-// caller stamps a new one where the result is neither.
+// caller stamps a new one where the result is neither. Of a named id, the state
+// of the higher version counts as a whole, be it a tombstone or not.
 //
 // conflicts counts the attributes that both sides hold with different stamps
 // and different contents.
@@ -25,8 +26,11 @@ func Merge(a, b *Record) (m *Record, conflicts int) {
 		hi, lo = b, a
 	}
 	n := *hi
-	n.Created = min(a.Created, b.Created)
 	n.Ops = mergeOps(a.Ops, b.Ops)
+	if n.ID.Named() {
+		return &n, 0
+	}
+	n.Created = min(a.Created, b.Created)
 	if a.Dead || b.Dead {
 		n.Dead, n.Attrs, n.Group, n.Principal = true, nil, "", ""
 		n.Rotated = max(a.Rotated, b.Rotated)

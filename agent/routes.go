@@ -37,8 +37,10 @@ func proxyRoute(r config.Route) proxy.Route {
 	out.HashName = r.HashOn.Name
 	out.Local, out.Redirect = r.PreferLocal, r.Redirect
 	out.Sticky = proxySticky(r.Sticky)
-	out.Retry.Attempts = r.Retry.Attempts
-	out.Retry.Connect, out.Retry.Idempotent, out.Retry.IdempotencyKey = r.Retry.Connect, r.Retry.Idempotent, r.Retry.Keyed
+	out.Retry = proxy.Retry{
+		Attempts: r.Retry.Attempts, Connect: r.Retry.Connect, Idempotent: r.Retry.Idempotent,
+		IdempotencyKey: r.Retry.Keyed, Statuses: r.Retry.Statuses, Within: r.Retry.Within, Body: int(r.Retry.Body),
+	}
 	return out
 }
 

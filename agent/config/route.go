@@ -1,9 +1,6 @@
 package config
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // RouteFile is a block "route"; its label is the route's name.
 type RouteFile struct {
@@ -16,12 +13,6 @@ type RouteFile struct {
 	Mode    *string     `opt:"mode"`
 	Sticky  *StickyFile `opt:"sticky"`
 	Retry   *RetryFile  `opt:"retry"`
-}
-
-// RetryFile is the block "retry" of a route.
-type RetryFile struct {
-	Attempts *int      `opt:"attempts"`
-	On       *[]string `opt:"on"`
 }
 
 // Balance is how a new client's instance is chosen.
@@ -56,20 +47,12 @@ type HashKey struct {
 	Name string // of the header, parameter or cookie
 }
 
-// Retry bounds the tries of one request, the first included.
-type Retry struct {
-	Attempts   int
-	Connect    bool // when no connection could be made, whatever the method
-	Idempotent bool // when the method is idempotent, whatever failed
-	Keyed      bool // when the request carries an Idempotency-Key
-}
-
 func defaultRoute(name string) *RouteFile {
 	return &RouteFile{
 		Host: ptr(""), Path: ptr("/"), Service: ptr(name),
 		Balance: ptr(string(RoundRobin)), HashOn: ptr(""), Prefer: ptr("any"), Mode: ptr("proxy"),
 		Sticky: defaultSticky(),
-		Retry:  &RetryFile{Attempts: ptr(3), On: ptr([]string{"connect", "idempotent"})},
+		Retry:  defaultRetry(),
 	}
 }
 
@@ -134,17 +117,4 @@ func (f *RouteFile) hashKey(c *checker, at string) HashKey {
 		c.fail(at+".hash_on", text, forms)
 	}
 	return HashKey{From: from, Name: name}
-}
-
-func (f *RetryFile) runtime(c *checker, at string) Retry {
-	c.between(at+".attempts", *f.Attempts, 1, 10)
-	for _, on := range *f.On {
-		c.oneOf(at+".on", on, "connect", "idempotent", "keyed")
-	}
-	return Retry{
-		Attempts:   *f.Attempts,
-		Connect:    slices.Contains(*f.On, "connect"),
-		Idempotent: slices.Contains(*f.On, "idempotent"),
-		Keyed:      slices.Contains(*f.On, "keyed"),
-	}
 }

@@ -170,6 +170,13 @@ func TestRoute_rules(t *testing.T) {
 		`sticky { max_age = "1ms" }`:                   "must be between",
 		`retry { attempts = 0 }`:                       "must be between",
 		`retry { on = ["always"] }`:                    `must be "connect"`,
+		`retry { on = ["200"] }`:                       `must be "connect"`,
+		`retry { on = ["5030"] }`:                      `must be "connect"`,
+		`retry { on = ["503"] }`:                       `needs "idempotent" or "keyed"`,
+		`retry { on = ["keyed", "503", "503"] }`:       "",
+		`retry { within = "1ms" }`:                     "must be between",
+		`retry { body = "17MiB" }`:                     "must be between",
+		`retry { body = "0B" }`:                        "",
 	} {
 		path := write(t, t.TempDir(), "a.hcl", "route \"shop\" {\n"+body+"\n}")
 		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})

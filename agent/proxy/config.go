@@ -67,8 +67,9 @@ type Sticky struct {
 type Retry struct {
 	Attempts       int           // tries that got a connection; at least 1
 	Connect        bool          // go elsewhere when there is no connection
-	Idempotent     bool          // repeat what may be repeated
-	IdempotencyKey bool          // the application honours Idempotency-Key, which makes any method repeatable
+	Idempotent     bool          // repeat requests of idempotent methods
+	IdempotencyKey bool          // repeat requests with an Idempotency-Key, which the application honours
+	Statuses       []int         // answers after which what may be repeated is tried elsewhere
 	Body           int           // how much of a body is kept to be sent again
 	Within         time.Duration // no try begins later than this
 }

@@ -154,6 +154,9 @@ func (x *exchange) attempts() (keep bool) {
 
 // outcome brings a try to its end, and reports whether there may be another one.
 func (x *exchange) outcome(o outcome) (again, keep bool) {
+	for o == answered && x.elsewhere() {
+		o = x.once()
+	}
 	switch o {
 	case answered:
 		return false, x.relay()
@@ -300,36 +303,6 @@ func (x *exchange) release(reuse bool) {
 	x.inst.inFlight.Add(-1)
 }
 
-// repeatable reports whether the request may reach an instance twice.
-func (x *exchange) repeatable() bool {
-	return x.q.Idempotent() || x.rt.Retry.IdempotencyKey && hasField(x.q, "idempotency-key")
-}
-
-// again decides, after a failed try that was released, whether there is another one. It leaves
-// x.inst set if the same instance is to be asked over a new connection.
-func (x *exchange) again() bool {
-	inst := x.inst
-	stale := x.reused && !x.heard
-	if !stale {
-		inst.failures.Add(1)
-	}
-	x.p.log.Debug("try failed", "instance", inst.ID, "addr", inst.Addr, "attempt", x.tries, "stale", stale)
-	switch {
-	case x.told || x.lost || x.malformed:
-		return false
-	case !x.touched: // nothing of the request reached anybody
-	case !x.repeatable():
-		return false
-	case !stale && !x.rt.Retry.Idempotent:
-		return false
-	}
-	if x.tries >= x.rt.Retry.Attempts && !stale {
-		return false
-	}
-	x.stale = stale
-	return true
-}
-
 // once sends the request to the connected instance and waits for the head of
 // its response.
 func (x *exchange) once() outcome {
@@ -379,15 +352,6 @@ func (x *exchange) compose() bool {
 	}
 	c.out = out
 	return true
-}
-
-// record keeps what was taken of the body, to send it again.
-func (x *exchange) record(piece []byte) {
-	if x.lost || len(x.replay)+len(piece) > x.rt.Retry.Body {
-		x.lost, x.replay = true, x.replay[:0]
-		return
-	}
-	x.replay = append(x.replay, piece...)
 }
 
 // answer sends a response of the proxy's own.

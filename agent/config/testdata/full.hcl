@@ -90,7 +90,9 @@ route "shop" {
   }
   retry {
     attempts = 5
-    on       = ["connect", "keyed"]
+    on       = ["connect", "keyed", "503"]
+    within   = "8s"
+    body     = "1MiB"
   }
 }
 

@@ -154,30 +154,6 @@ func TestFraming_oneReadingOfEveryRequest(t *testing.T) {
 	}
 }
 
-// D-06: no framing is invented or changed.
-func TestFraming_isKept(t *testing.T) {
-	t.Parallel()
-	rec := &recorder{}
-	a := startApp(t, "a1", rec.handle)
-	r := startRig(t, setup{apps: []Instance{instanceOf(a, "m1")}})
-	for _, tc := range []struct{ text, want string }{
-		{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "[] []"},
-		{"DELETE / HTTP/1.1\r\nHost: x\r\n\r\n", "[] []"},
-		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "[0] []"},
-		{"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx", "[1] []"},
-		{"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", "[] [chunked]"},
-		{"GET / HTTP/1.0\r\n\r\n", "[] []"},
-	} {
-		_, br := r.send(t, tc.text)
-		read(t, br, "GET")
-		rec.mu.Lock()
-		if got := rec.te[len(rec.te)-1]; got != tc.want {
-			t.Errorf("%q: %s", tc.text, got)
-		}
-		rec.mu.Unlock()
-	}
-}
-
 // D-04: responses without a body end at once, whatever they say.
 func TestFraming_responsesWithoutBody(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -179,92 +177,6 @@ func TestPassing_clientHangsUp(t *testing.T) {
 			}
 			if _, seen := a.conns(); seen != 1 {
 				t.Errorf("%d tries", seen)
-			}
-		})
-	}
-}
-
-// D-06: what may be tried again, and with what body.
-func TestPassing_retries(t *testing.T) {
-	t.Parallel()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.Close()
-	gone := Instance{Service: "shop", ID: "a0", Member: "m0", Addr: dead.Addr().String(), Weight: 100, Health: Passing}
-	small, large := strings.Repeat("x", 10), strings.Repeat("x", 3<<20)
-	for name, tc := range map[string]struct {
-		method, body string
-		breaks       bool
-		status       int
-	}{
-		"POST, refused":         {"POST", small, false, 200},
-		"large POST, refused":   {"POST", large, false, 200},
-		"GET, broken off":       {"GET", "", true, 200},
-		"PUT, broken off":       {"PUT", small, true, 200},
-		"POST, broken off":      {"POST", small, true, 502},
-		"large PUT, broken off": {"PUT", large, true, 502},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sum := make(chan string, 8)
-			good := startApp(t, "a1", func(nc net.Conn) {
-				br := bufio.NewReader(nc)
-				for {
-					q, err := http.ReadRequest(br)
-					if err != nil {
-						return
-					}
-					h := sha256.New()
-					n, err := io.Copy(h, q.Body)
-					sum <- fmt.Sprintf("%d %d %x", q.ContentLength, n, h.Sum(nil))
-					if err == nil {
-						io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-					}
-				}
-			})
-			list := []Instance{gone, instanceOf(good, "m1")}
-			if tc.breaks {
-				bad := startApp(t, "a0", func(nc net.Conn) { // reads some of it, and breaks off
-					io.CopyN(io.Discard, nc, int64(min(1+len(tc.body), 256<<10)))
-				})
-				list[0] = instanceOf(bad, "m0")
-			}
-			r := startRig(t, setup{apps: list})
-			nc, err := net.Dial("tcp", r.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer nc.Close()
-			nc.SetDeadline(time.Now().Add(10 * time.Second))
-			length := ""
-			if tc.method != "GET" {
-				length = fmt.Sprintf("Content-Length: %d\r\n", len(tc.body))
-			}
-			sent := make(chan struct{})
-			go func() {
-				defer close(sent)
-				io.WriteString(nc, tc.method+" / HTTP/1.1\r\nHost: x\r\n"+length+"\r\n"+tc.body)
-			}()
-			resp, _ := read(t, bufio.NewReader(nc), tc.method)
-			if resp.StatusCode != tc.status {
-				t.Errorf("status %d, want %d", resp.StatusCode, tc.status)
-			}
-			nc.Close()
-			<-sent
-			if tc.status != 200 {
-				if len(sum) > 0 {
-					t.Errorf("the other app got %s", <-sum)
-				}
-				return
-			}
-			if n := len(resp.Header.Values("Set-Cookie")); n != 1 {
-				t.Errorf("%d cookies", n)
-			}
-			want := fmt.Sprintf("%d %d %x", len(tc.body), len(tc.body), sha256.Sum256([]byte(tc.body)))
-			if got := <-sum; got != want {
-				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func (x *exchange) again() bool {
 	inst := x.inst
 	stale := x.reused && !x.heard
 	if !stale {
-		inst.failures.Add(1)
+		x.fault("the connection broke off")
 	}
 	x.p.log.Debug("try failed", "instance", inst.ID, "addr", inst.Addr, "attempt", x.tries, "stale", stale)
 	switch {
@@ -58,7 +58,7 @@ func (x *exchange) elsewhere() bool {
 	if !x.unwanted() {
 		return false
 	}
-	x.inst.failures.Add(1)
+	x.unwell()
 	if x.told || !x.repeats() || x.tries >= x.rt.Retry.Attempts {
 		return false
 	}
@@ -100,7 +100,7 @@ func (x *exchange) forgo(old *try) {
 	} else {
 		old.up.Close()
 	}
-	old.inst.inFlight.Add(-1)
+	old.inst.leave()
 }
 
 // record keeps what was taken of the body, to send it again where that may be.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -12,21 +11,35 @@ import (
 // random ones are compared, which is nearly as good and costs the same for any number.
 const fewEnough = 8
 
-// picker chooses for one request.
+// keyEnough is how much of a key is hashed: a longer one costs no more.
+const keyEnough = 1 << 10
+
+// picker chooses for one request. It blocks on nothing and takes no lock.
 type picker struct {
 	now      time.Time
-	position uint64      // this agent's place in the ring
+	position uint64      // where this agent's rounds begin
 	tried    []*instance // never again
+
+	slow bool // some instance is still starting slowly
+	full bool // an instance was passed over only because it has as much as it takes
 }
 
-// may reports whether i is still worth a try.
-func (k *picker) may(i *instance, suspects bool) bool {
+// may reports whether i is still worth a try. Suspects are those that refused
+// a connection a moment ago, or were ejected.
+func (k *picker) may(rt *route, i *instance, suspects bool) bool {
 	for _, t := range k.tried {
-		if t == i {
+		if t.backend == i.backend { // they may be of two snapshots
 			return false
 		}
 	}
-	return suspects || !i.suspected(k.now)
+	if !suspects && i.suspected(k.now) {
+		return false
+	}
+	if i.MaxConnections > 0 && (i.inFlight.Load() >= int64(i.MaxConnections) || rt.turn.queued.Load() > 0 || i.queued.Load() > 0) {
+		k.full = true
+		return false
+	}
+	return true
 }
 
 // once chooses among list for a client without a session, or returns nil.
@@ -35,60 +48,64 @@ func (k *picker) once(rt *route, list []*instance, hashKey []byte, suspects bool
 	if len(list) == 0 {
 		return nil
 	}
-	switch rt.Balance {
-	case WeightedRoundRobin:
-		return k.weighted(rt, list, suspects)
-	case Random:
-		return k.from(list, rand.IntN(len(list)), suspects)
-	case LeastLoad:
-		return k.leastLoad(rt, list, suspects)
-	case Hash:
+	k.slow = rt.group.slowUntil.Load() > k.now.UnixNano()
+	how := rt.Balance
+	if how == Hash {
 		if len(hashKey) > 0 {
-			return k.rendezvous(list, xxhash.Sum64(hashKey), suspects)
+			return k.hashed(rt, list, hashOf(hashKey), suspects)
+		}
+		how = rt.HashFallback
+	}
+	if how == LeastLoad {
+		return k.leastLoad(rt, list, suspects)
+	}
+	return k.round(rt, list, how, suspects)
+}
+
+// hashOf is the same on every agent.
+func hashOf(key []byte) uint64 {
+	if len(key) > keyEnough {
+		return mix(xxhash.Sum64(key[:keyEnough]) + uint64(len(key)))
+	}
+	return xxhash.Sum64(key)
+}
+
+// round draws by turns, weights or chance until something can be used. Who may
+// not be used gives its turn to the one that is drawn next, so that its part is
+// spread over all others; who starts slowly gives some of its turns.
+func (k *picker) round(rt *route, list []*instance, how Balance, suspects bool) *instance {
+	tries, most := len(list), 1.0
+	if k.slow {
+		tries, most = min(4*len(list)+16, 256), k.mostShare(list)
+	}
+	plan := &rt.plan
+	if how != RoundRobin && !plan.of(list) {
+		plan = newPlan(list)
+	}
+	var at int
+	for range tries {
+		switch how {
+		case WeightedRoundRobin:
+			at = plan.turn(rt.turn.next.Add(1) - 1 + k.position)
+		case Random:
+			at = plan.at(rand.Uint64())
+		default:
+			at = int((rt.turn.next.Add(1) - 1 + k.position) % uint64(len(list)))
+		}
+		if i := list[at]; k.may(rt, i, suspects) && (!k.slow || rand.Float64()*most < i.share(k.now)) {
+			return i
 		}
 	}
-	return k.from(list, k.turn(rt, len(list)), suspects)
-}
-
-func (k *picker) turn(rt *route, n int) int {
-	return int((rt.turn.next.Add(1) - 1 + k.position) % uint64(n))
-}
-
-// from takes the first one at or after place.
-func (k *picker) from(list []*instance, place int, suspects bool) *instance {
 	for n := range list {
-		if i := list[(place+n)%len(list)]; k.may(i, suspects) {
+		if i := list[(at+n)%len(list)]; k.may(rt, i, suspects) {
 			return i
 		}
 	}
 	return nil
 }
 
-// weighted is smooth: 5:1:1 gives a a b a c a a, not five in a row.
-func (k *picker) weighted(rt *route, list []*instance, suspects bool) *instance {
-	rt.turn.mu.Lock()
-	defer rt.turn.mu.Unlock()
-	cur := rt.turn.current
-	var best *instance
-	total := 0
-	start := int(k.position % uint64(len(list)))
-	for n := range list {
-		i := list[(start+n)%len(list)]
-		if !k.may(i, suspects) {
-			continue
-		}
-		total += i.Weight
-		cur[i.backend] += i.Weight
-		if best == nil || cur[i.backend] > cur[best.backend] {
-			best = i
-		}
-	}
-	if best != nil {
-		cur[best.backend] -= total
-	}
-	return best
-}
-
+// leastLoad takes the one with the least to do, of all or of two that chance
+// names. Equals take turns.
 func (k *picker) leastLoad(rt *route, list []*instance, suspects bool) *instance {
 	if len(list) > fewEnough {
 		a := rand.IntN(len(list))
@@ -97,56 +114,34 @@ func (k *picker) leastLoad(rt *route, list []*instance, suspects bool) *instance
 			b++
 		}
 		x, y := list[a], list[b]
+		mayX, mayY := k.may(rt, x, suspects), k.may(rt, y, suspects)
 		switch {
-		case !k.may(x, suspects) && !k.may(y, suspects):
-			return k.from(list, a, suspects)
-		case !k.may(x, suspects) || k.may(y, suspects) && y.load() < x.load():
+		case mayX && (!mayY || x.load(k.now) <= y.load(k.now)):
+			return x
+		case mayY:
 			return y
 		}
-		return x
 	}
 	var best *instance
-	start := k.turn(rt, len(list)) // equals take turns
+	var least float64
+	start := int((rt.turn.next.Add(1) - 1 + k.position) % uint64(len(list)))
 	for n := range list {
 		i := list[(start+n)%len(list)]
-		if k.may(i, suspects) && (best == nil || i.load() < best.load()) {
-			best = i
+		if !k.may(rt, i, suspects) {
+			continue
+		}
+		if l := i.load(k.now); best == nil || l < least {
+			best, least = i, l
 		}
 	}
 	return best
 }
 
 // load is what the instance has to do, one more request included, for what it
-// can do: its weight, less the share that the application says is taken. A full
-// one can still do a little, or nobody would when all are full.
-func (i *instance) load() float64 {
-	room := max(1-max(i.Load, 0), 0.05)
-	return float64(i.inFlight.Load()+1) / (float64(max(i.Weight, 1)) * room)
-}
-
-// rendezvous gives every key the instance with the highest score, so that a
-// lost instance moves only its own keys, and they return with it.
-func (k *picker) rendezvous(list []*instance, hash uint64, suspects bool) *instance {
-	var best *instance
-	var high float64
-	for _, i := range list {
-		if !k.may(i, suspects) {
-			continue
-		}
-		h := mix(hash ^ i.hash)
-		score := -float64(max(i.Weight, 1)) / math.Log((float64(h>>11)+0.5)/(1<<53))
-		if best == nil || score > high {
-			best, high = i, score
-		}
-	}
-	return best
-}
-
-// mix spreads every bit of x over the whole word.
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
+// can do: its weight, less the share that its application says is taken, or
+// its machine's processors are busy. A full one can still do a little, or
+// nobody would when all are full.
+func (i *instance) load(now time.Time) float64 {
+	room := max(1-i.busy(), 0.05)
+	return float64(i.inFlight.Load()+1) / (float64(max(i.Weight, 1)) * i.share(now) * room)
 }

@@ -14,13 +14,22 @@ import (
 // routeOver makes a route over instances with these weights.
 func routeOver(b Balance, weights ...int) *route {
 	var list []*instance
+	g := &group{}
 	for n, w := range weights {
 		in := Instance{Service: "s", ID: fmt.Sprintf("i%03d", n), Member: member.ID(fmt.Sprintf("m%03d", n)), Weight: w, Health: Passing}
-		list = append(list, &instance{Instance: in, backend: newBackend(key{"s", in.Member, in.ID, ""}, nil)})
+		list = append(list, &instance{Instance: in, backend: newBackend(key{"s", in.Member, in.ID, ""}, g, nil)})
 	}
-	rt := &route{Route: Route{Balance: b}, turn: &turn{current: map[*backend]int{}}}
-	rt.sort(list)
+	rt := &route{Route: Route{Balance: b, HashBalance: 125}, turn: &turn{}, group: g}
+	rt.over(list)
 	return rt
+}
+
+// over makes these the route's instances.
+func (rt *route) over(list []*instance) {
+	rt.active, rt.spare, rt.limited, rt.owners, rt.plan = nil, nil, nil, nil, plan{}
+	rt.sort(list)
+	rt.prepare()
+	rt.group.set(list)
 }
 
 func (rt *route) pickN(n int, position uint64) map[string]int {
@@ -123,7 +132,7 @@ func TestBalance_leastLoad(t *testing.T) {
 		}
 	}
 	rt := routeOver(LeastLoad, 1, 1)
-	rt.active[0].Load = 3
+	rt.active[0].report(&Instance{Load: 3})
 	if got := rt.pickN(10, 0)["i001"]; got != 10 {
 		t.Errorf("others' load was ignored: %d", got)
 	}
@@ -134,8 +143,8 @@ func TestBalance_leastLoad(t *testing.T) {
 func TestBalance_leastLoadHeedsApplications(t *testing.T) {
 	t.Parallel()
 	rt := routeOver(LeastLoad, 100, 100, 100)
-	rt.active[1].Load = 0.5
-	rt.active[2].Load = 7 // more than full: nonsense, and yet no reason to send nothing
+	rt.active[1].report(&Instance{Load: 0.5})
+	rt.active[2].report(&Instance{Load: 7}) // more than full: nonsense, and yet no reason to send nothing
 	count := map[string]int{}
 	for range 123 {
 		k := picker{now: time.Now()}
@@ -151,7 +160,7 @@ func TestBalance_leastLoadHeedsApplications(t *testing.T) {
 func TestBalance_hash(t *testing.T) {
 	t.Parallel()
 	rt, again, fewer := routeOver(Hash, 1, 1, 1, 1), routeOver(Hash, 1, 1, 1, 1), routeOver(Hash, 1, 1, 1, 1)
-	fewer.active = fewer.active[1:]
+	fewer.over(fewer.active[1:])
 	count := map[string]int{}
 	moved := 0
 	for n := range 4000 {
@@ -205,7 +214,7 @@ func TestBalance_suspectsComeLast(t *testing.T) {
 	for _, b := range []Balance{RoundRobin, WeightedRoundRobin, Random, LeastLoad, Hash} {
 		rt := routeOver(b, 1, 1, 1)
 		now := time.Now()
-		rt.active[0].failed(now)
+		rt.active[0].avoid(now.Add(suspicion))
 		k := picker{now: now}
 		for range 20 {
 			if i := k.once(rt, rt.active, []byte("k"), false); i == nil || i == rt.active[0] {

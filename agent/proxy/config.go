@@ -20,7 +20,8 @@ const (
 // HashOn is what Hash looks at.
 type HashOn uint8
 
-// The keys to hash. A request without the key goes round robin.
+// The keys to hash. A request without the key, or with an empty one, goes by
+// HashFallback.
 const (
 	HashNothing HashOn = iota
 	HashHeader
@@ -83,8 +84,14 @@ type Route struct {
 	Balance  Balance
 	HashOn   HashOn
 	HashName string // of the header, parameter or cookie
-	Local    bool   // this machine's instances first, the others as backup
-	Redirect bool   // send clients to the instance instead of passing requests on
+
+	HashFallback Balance // for requests without a key; not Hash
+	HashBalance  int     // percent of its part of the requests in flight that an instance gets before keys go to the next; 0: no bound
+
+	Queue    Queue
+	Outlier  Outlier
+	Local    bool // this machine's instances first, the others as backup
+	Redirect bool // send clients to the instance instead of passing requests on
 	Sticky   Sticky
 	Retry    Retry
 }
@@ -146,10 +153,13 @@ func DefaultConfig() Config {
 // defaults of the contract.
 func DefaultRoute(service string) Route {
 	return Route{
-		Name:    service,
-		Path:    "/",
-		Service: service,
-		Sticky:  Sticky{Cookie: "RONDEL", SameSite: "Lax", HTTPOnly: true, Path: "/"},
-		Retry:   Retry{Attempts: 3, Connect: true, Idempotent: true, Body: 64 << 10, Within: 5 * time.Second},
+		Name:        service,
+		Path:        "/",
+		Service:     service,
+		Sticky:      Sticky{Cookie: "RONDEL", SameSite: "Lax", HTTPOnly: true, Path: "/"},
+		HashBalance: 125,
+		Queue:       Queue{Length: 100, Timeout: 5 * time.Second},
+		Outlier:     Outlier{Failures: 5, For: 10 * time.Second, AtMost: 5 * time.Minute, Percent: 50},
+		Retry:       Retry{Attempts: 3, Connect: true, Idempotent: true, Body: 64 << 10, Within: 5 * time.Second},
 	}
 }

@@ -44,7 +44,8 @@ type exchange struct {
 	id     string    // of the session, as the application gets it
 	minted string    // the member that id was made for, when it was made here
 	sent   bool      // an instance may have seen id
-	chosen *instance // that an event loop has chosen and has no connection to
+	chosen *instance // that an event loop has picked and has no connection to
+	parked parked    // how waiting for room ended
 
 	try
 	body    http1.Body
@@ -146,10 +147,7 @@ func (x *exchange) attempts() (keep bool) {
 			return keep
 		}
 	}
-	if x.tries > 0 {
-		return x.answer(http.StatusBadGateway, "no instance answered")
-	}
-	return x.answer(http.StatusServiceUnavailable, "no instance is available")
+	return x.turnedAway()
 }
 
 // outcome brings a try to its end, and reports whether there may be another one.
@@ -169,7 +167,7 @@ func (x *exchange) outcome(o outcome) (again, keep bool) {
 		x.release(false)
 		return false, x.answer(bad.Status, bad.Reason)
 	case timedOut:
-		x.inst.failures.Add(1)
+		x.fault("no answer in time")
 		x.release(false)
 		return false, x.answer(http.StatusGatewayTimeout, "the instance did not answer in time")
 	}
@@ -226,7 +224,8 @@ func (x *exchange) identify() {
 }
 
 // connect gets a connection to an instance: the one that is to be asked again,
-// or the next one that there is. It fails when none is left or time is up.
+// or the next one that there is. It fails when none is left or time is up. It
+// BLOCKS where it has to make a connection, or to wait for room.
 func (x *exchange) connect() bool {
 	var inst *instance
 	if x.stale {
@@ -239,12 +238,23 @@ func (x *exchange) connect() bool {
 			return false
 		}
 		fresh := inst != nil // a stale connection was found: no second one from the pool
+		if fresh && !inst.admit() {
+			x.choose.wait = inst
+			if inst = x.park(); inst == nil {
+				return false
+			}
+		}
 		if inst == nil {
 			inst, x.chosen = x.chosen, nil
 		}
 		if inst == nil {
 			x.choose.picker.now = now
-			if inst = x.choose.next(); inst == nil {
+			inst = x.pick()
+			if inst == nil && x.choose.full {
+				inst = x.park()
+				now = time.Now()
+			}
+			if inst == nil {
 				return false
 			}
 		}
@@ -262,8 +272,8 @@ func (x *exchange) connect() bool {
 		if x.up == nil {
 			up, err := inst.pool.Dial()
 			if err != nil {
-				inst.failed(time.Now())
-				x.p.log.Debug("instance cannot be reached", "instance", inst.ID, "addr", inst.Addr, "error", err)
+				inst.leave()
+				x.p.unreachable(x.rt, inst, err)
 				inst = nil
 				continue
 			}
@@ -274,12 +284,11 @@ func (x *exchange) connect() bool {
 	}
 }
 
-// connected begins a try at an instance over x.up.
+// connected begins a try over x.up at an instance that was picked.
 func (x *exchange) connected(inst *instance) {
 	x.inst = inst
 	x.tries++
 	inst.requests.Add(1)
-	inst.inFlight.Add(1)
 	if !x.c.use(x.up) {
 		x.up.Close()
 	}
@@ -300,7 +309,7 @@ func (x *exchange) release(reuse bool) {
 		x.up.Close()
 	}
 	x.up = nil
-	x.inst.inFlight.Add(-1)
+	x.inst.leave()
 }
 
 // once sends the request to the connected instance and waits for the head of
@@ -376,9 +385,9 @@ func (x *exchange) say(a answer) bool {
 
 // redirect sends the client to an instance.
 func (x *exchange) redirect() (keep bool) {
-	inst := x.choose.next()
+	inst := x.choose.propose()
 	if inst == nil {
-		return x.answer(http.StatusServiceUnavailable, "no instance is available")
+		return x.answer(http.StatusServiceUnavailable, x.rt.closed())
 	}
 	x.inst = inst
 	x.identify()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"math"
 	"net"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,7 @@ type Instance struct {
 	Draining    bool    // no new clients
 	Local       bool    // on this agent's machine
 	Load        float64 // what the application says of its load: 0 is idle, or it says nothing; 1 is full
+	Machine     float64 // the share of its machine's processors in use, 0 where that is not known
 }
 
 // usable reports whether clients that are bound to it may still go there.
@@ -60,7 +62,9 @@ type Counters struct {
 	InFlight    int64 // requests, streams and tunnels now
 	Requests    uint64
 	NewSessions uint64
-	Failures    uint64 // failed connects, reads and writes; never a client's own doing
+	Failures    uint64    // failed connects, reads and writes; never a client's own doing
+	Queued      int       // requests of its own clients that wait for room
+	Ejected     time.Time // until when real traffic has it out; zero: it is not
 }
 
 // key names an instance across snapshots. Another address is another instance.
@@ -78,18 +82,32 @@ type backend struct {
 	hash uint64 // for rendezvous hashing, the same on every agent
 	pool *http1.Pool
 
-	suspect  atomic.Int64 // unix nanoseconds until which it is avoided, after a failed connect
+	group *group
+
+	suspect  atomic.Int64  // unix nanoseconds until which it is avoided, after a failed connect or while it is ejected
+	up       atomic.Int64  // when it came up, in unix nanoseconds; 0: it was up from the start
+	back     atomic.Int64  // the end of its last ejection
+	row      atomic.Int32  // failures since its last good answer
+	out      atomic.Bool   // it was ejected, and nobody said yet that this is over
+	queued   atomic.Int32  // clients that are bound to it and wait
+	said     atomic.Uint64 // float64: the load that its application reported
+	machine  atomic.Uint64 // float64: the share of its machine's processors that is in use
 	inFlight atomic.Int64
 	requests atomic.Uint64
 	fresh    atomic.Uint64
 	failures atomic.Uint64
+
+	ejections int // guarded by the group's mu
+
+	seen, wasUsable bool // in the latest snapshot; guarded by the proxy's mu
 }
 
 // newBackend reads the configuration in force at each use.
-func newBackend(k key, cfg func() *Config) *backend {
+func newBackend(k key, g *group, cfg func() *Config) *backend {
 	return &backend{
-		key:  k,
-		hash: xxhash.Sum64String(string(k.member) + "\x00" + k.id),
+		key:   k,
+		group: g,
+		hash:  xxhash.Sum64String(string(k.member) + "\x00" + k.id),
 		pool: http1.NewPool(http1.PoolOptions{
 			Dial: func() (net.Conn, error) {
 				return net.DialTimeout("tcp", k.addr, cfg().Timeouts.Connect)
@@ -101,18 +119,38 @@ func newBackend(k key, cfg func() *Config) *backend {
 }
 
 func (b *backend) counters() Counters {
+	var ejected time.Time
+	if until := b.back.Load(); until > time.Now().UnixNano() {
+		ejected = time.Unix(0, until)
+	}
 	return Counters{
 		Service: b.key.service, ID: b.key.id, Member: b.key.member,
 		InFlight: b.inFlight.Load(), Requests: b.requests.Load(),
 		NewSessions: b.fresh.Load(), Failures: b.failures.Load(),
+		Queued: int(b.queued.Load()), Ejected: ejected,
 	}
 }
 
-// failed notes a connection that could not be made: for a second others are
-// asked first, so that not each request pays for finding out.
-func (b *backend) failed(now time.Time) {
-	b.failures.Add(1)
-	b.suspect.Store(now.Add(suspicion).UnixNano())
+// avoid makes others be asked first for a while, so that not each request pays
+// for finding out what one did.
+func (b *backend) avoid(until time.Time) {
+	for {
+		old := b.suspect.Load()
+		if old >= until.UnixNano() || b.suspect.CompareAndSwap(old, until.UnixNano()) {
+			return
+		}
+	}
+}
+
+// report takes in what is known of the load there.
+func (b *backend) report(in *Instance) {
+	b.said.Store(math.Float64bits(in.Load))
+	b.machine.Store(math.Float64bits(in.Machine))
+}
+
+// busy is the larger of both loads: 0 is idle, 1 is full.
+func (b *backend) busy() float64 {
+	return max(math.Float64frombits(b.said.Load()), math.Float64frombits(b.machine.Load()), 0)
 }
 
 func (b *backend) suspected(now time.Time) bool {

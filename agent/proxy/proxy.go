@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type Options struct {
 	Sessions Sessions // nil: no sessions, no cookies
 	TagKey   []byte   // see SetTagKey
 	Position int      // see SetPosition
+	Start    uint64   // where rounds begin: not always at the same instance after a restart
 	Observe  Observers
 	Log      hclog.Logger
 }
@@ -34,6 +36,7 @@ type Options struct {
 // goroutine.
 type Proxy struct {
 	log      hclog.Logger
+	start    uint64
 	sessions Sessions
 	exists   existence
 	learned  learned
@@ -52,7 +55,8 @@ type Proxy struct {
 	tagKey   []byte
 	backends map[key]*backend
 	turns    map[string]*turn
-	retired  Totals // of instances that are gone
+	groups   map[string]*group // by service
+	retired  Totals            // of instances that are gone
 
 	connMu sync.Mutex // guards conns; taken when a connection comes or goes
 	conns  map[*conn]struct{}
@@ -74,10 +78,12 @@ func New(opt Options) (*Proxy, error) {
 		exists:   newExistence(),
 		learned:  newLearned(),
 		observe:  opt.Observe,
+		start:    opt.Start,
 		cfg:      opt.Config,
 		tagKey:   opt.TagKey,
 		backends: map[key]*backend{},
 		turns:    map[string]*turn{},
+		groups:   map[string]*group{},
 		conns:    map[*conn]struct{}{},
 	}
 	if p.observe == nil {
@@ -110,6 +116,9 @@ func (p *Proxy) Reload(cfg Config) error {
 func (p *Proxy) SetInstances(list []Instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.onlyLoadsLocked(list) {
+		return // they change all the time
+	}
 	p.input = append([]Instance(nil), list...)
 	p.rebuildLocked()
 }
@@ -124,27 +133,35 @@ func (p *Proxy) SetTagKey(key []byte) {
 	p.rebuildLocked()
 }
 
-// SetPosition sets at which place of the round this agent begins: its position
-// in the ring, so that many agents with few new clients each stay even together.
-func (p *Proxy) SetPosition(n int) { p.position.Store(uint64(max(n, 0))) }
+// SetPosition sets at which place of the round this agent begins, counted from
+// Options.Start: its position in the ring, so that agents that began together,
+// with few new clients each, stay even together.
+func (p *Proxy) SetPosition(n int) { p.position.Store(p.start + uint64(max(n, 0))) }
 
 // config returns the configuration in force.
 func (p *Proxy) config() *Config { return &p.snap.Load().cfg }
 
 func (p *Proxy) rebuildLocked() {
+	now := time.Now()
 	instances := make([]*instance, 0, len(p.input))
 	kept := make(map[key]*backend, len(p.input))
 	for _, in := range p.input {
 		k := key{in.Service, in.Member, in.ID, in.Addr}
-		b := p.backends[k]
-		if b == nil {
-			b = newBackend(k, p.config)
-		}
 		if kept[k] != nil {
 			continue // said twice
 		}
+		b := p.backends[k]
+		if b == nil {
+			b = newBackend(k, p.groupLocked(in.Service), p.config)
+		}
 		kept[k] = b
-		instances = append(instances, &instance{backend: b, Instance: in, tag: tagFor(p.tagKey, in.Member, in.ID)})
+		b.report(&in)
+		i := &instance{backend: b, Instance: in, tag: tagFor(p.tagKey, in.Member, in.ID)}
+		i.cameUp(now)
+		if i.share(now) < 1 {
+			b.group.slowly(time.Unix(0, b.up.Load()).Add(in.SlowStart))
+		}
+		instances = append(instances, i)
 	}
 	for k, b := range p.backends {
 		if kept[k] == nil {
@@ -157,9 +174,9 @@ func (p *Proxy) rebuildLocked() {
 	for _, r := range p.cfg.Routes {
 		t := p.turns[r.Name]
 		if t == nil {
-			t = &turn{current: map[*backend]int{}, observer: p.observe.Route(r.Name)}
+			t = &turn{observer: p.observe.Route(r.Name)}
 		}
-		t.forget(kept)
+		p.groupLocked(r.Service)
 		turns[r.Name] = t
 	}
 	for name := range p.turns {
@@ -168,18 +185,49 @@ func (p *Proxy) rebuildLocked() {
 		}
 	}
 	p.turns = turns
-	p.snap.Store(build(p.cfg, instances, turns))
-}
-
-// forget drops the weighted turn's memory of instances that are gone.
-func (t *turn) forget(kept map[key]*backend) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for b := range t.current {
-		if kept[b.key] != b {
-			delete(t.current, b)
+	p.snap.Store(build(p.cfg, instances, turns, p.groups))
+	members := map[*group][]*instance{}
+	for _, i := range instances {
+		members[i.group] = append(members[i.group], i)
+	}
+	for service, g := range p.groups {
+		g.set(members[g])
+		if len(members[g]) == 0 && !leadsTo(p.cfg.Routes, service) {
+			delete(p.groups, service)
 		}
 	}
+}
+
+func (p *Proxy) groupLocked(service string) *group {
+	g := p.groups[service]
+	if g == nil {
+		g = &group{}
+		p.groups[service] = g
+	}
+	return g
+}
+
+func leadsTo(routes []Route, service string) bool {
+	return slices.ContainsFunc(routes, func(r Route) bool { return r.Service == service })
+}
+
+// onlyLoads reports whether nothing but loads differs, and takes those in.
+func (p *Proxy) onlyLoadsLocked(list []Instance) bool {
+	if len(list) != len(p.input) {
+		return false
+	}
+	for n := range list {
+		a, b := list[n], p.input[n]
+		a.Load, a.Machine = b.Load, b.Machine
+		if a != b {
+			return false
+		}
+	}
+	for n := range list {
+		in := &list[n]
+		p.backends[key{in.Service, in.Member, in.ID, in.Addr}].report(in)
+	}
+	return true
 }
 
 // Run serves the listeners until ctx ends, then stops gracefully: it accepts
@@ -284,6 +332,10 @@ func (p *Proxy) sweep(ctx context.Context) {
 			p.mu.Unlock()
 			for _, b := range list {
 				b.pool.Sweep(now, idle)
+				p.returned(b, now)
+				if b.group.waiting.Load() > 0 {
+					b.group.serve() // suspicion may have ended
+				}
 			}
 		}
 	}

@@ -62,6 +62,7 @@ func (x *exchange) respond() error {
 
 // relayed ends the try behind the last byte of its answer.
 func (x *exchange) relayed() (keep bool) {
+	x.well()
 	x.release(x.flow.reusable)
 	return x.flow.keep && x.body.Done()
 }
@@ -126,7 +127,7 @@ func (x *exchange) stream() bool {
 // connection's end within the body.
 func (x *exchange) broken(err error) bool {
 	if !x.side.left() {
-		x.inst.failures.Add(1)
+		x.fault("the answer broke off")
 		x.p.log.Debug("response broke off", "instance", x.inst.ID, "addr", x.inst.Addr, "error", err)
 	}
 	x.release(false)

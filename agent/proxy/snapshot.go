@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/rondel-project/rondel/agent/member"
@@ -28,12 +27,17 @@ type hostRoutes struct {
 type route struct {
 	Route
 	turn     *turn
+	group    *group
 	observer Observer
 
 	active   []*instance // new clients go to these
 	byMember map[member.ID][]*instance
 	spare    []*instance // healthy, but not while an active one can be reached
 	bound    map[string]*instance
+	limited  map[*backend]*instance // those new clients may wait for
+	plan     plan                   // of active
+	owners   *ownership             // of active
+	about    string                 // why nobody takes new clients, if so
 }
 
 // turn is a route's place in its round, and who observes it. It outlives
@@ -43,13 +47,15 @@ type turn struct {
 	next     atomic.Uint64
 	_        [56]byte // what follows is on another cache line
 
-	mu      sync.Mutex // guards current
-	current map[*backend]int
+	waiting atomic.Int32 // requests in line
+	queued  atomic.Int32 // those among them that take any instance
+
+	owners *ownership // of the latest snapshot; guarded by the proxy's mu
 }
 
 // build sorts routes and instances. The order of instances is by member and
 // id, the same on all agents.
-func build(cfg Config, instances []*instance, turns map[string]*turn) *snapshot {
+func build(cfg Config, instances []*instance, turns map[string]*turn, groups map[string]*group) *snapshot {
 	s := &snapshot{cfg: cfg, exact: map[string][]*route{}, tags: map[string]string{}}
 	byService := map[string][]*instance{}
 	for _, i := range instances {
@@ -66,8 +72,9 @@ func build(cfg Config, instances []*instance, turns map[string]*turn) *snapshot 
 	suffixes := map[string][]*route{}
 	for _, r := range cfg.Routes {
 		t := turns[r.Name]
-		rt := &route{Route: r, turn: t, observer: t.observer}
+		rt := &route{Route: r, turn: t, group: groups[r.Service], observer: t.observer}
 		rt.sort(byService[r.Service])
+		rt.prepare()
 		host := strings.ToLower(r.Host)
 		switch {
 		case host == "" || host == "*":
@@ -135,6 +142,9 @@ func (rt *route) sort(all []*instance) {
 		rt.spare = nil // nobody takes new clients; backups do not step in for a drain
 	}
 	rt.spare = append(later, rt.spare...)
+	if len(rt.active) == 0 && len(rt.spare) == 0 {
+		rt.about = why(all)
+	}
 	rt.byMember = map[member.ID][]*instance{}
 	for _, i := range rt.active {
 		rt.byMember[i.Member] = append(rt.byMember[i.Member], i)
@@ -145,6 +155,71 @@ func (rt *route) sort(all []*instance) {
 			rt.bound[i.tag] = i
 		}
 	}
+}
+
+// why says what keeps new clients from all of these.
+func why(all []*instance) string {
+	var zero, draining, maintenance int
+	for _, i := range all {
+		switch {
+		case i.Maintenance:
+			maintenance++
+		case i.Health == Critical:
+		case i.Draining:
+			draining++
+		case i.Weight == 0:
+			zero++
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return "the service has no instances"
+	case zero == len(all):
+		return "every instance of the service has weight 0: none takes new clients"
+	case zero+draining == len(all):
+		return "every instance of the service drains or has weight 0: none takes new clients"
+	case maintenance == len(all):
+		return "every instance of the service is in maintenance"
+	case zero+draining == 0:
+		return "no instance of the service is healthy"
+	}
+	return "no instance of the service is healthy and takes new clients"
+}
+
+// prepare works out what choosing would cost each request anew.
+func (rt *route) prepare() {
+	if len(rt.active) > 0 {
+		switch {
+		case rt.Balance == Hash:
+			rt.owners = newOwnership(rt.active, rt.turn.owners)
+			if rt.HashFallback == WeightedRoundRobin || rt.HashFallback == Random {
+				rt.plan = *newPlan(rt.active)
+			}
+		case rt.Balance == WeightedRoundRobin || rt.Balance == Random:
+			rt.plan = *newPlan(rt.active)
+		}
+	}
+	rt.turn.owners = rt.owners
+	waitFor := rt.active
+	if len(waitFor) == 0 {
+		waitFor = rt.spare
+	}
+	for _, i := range waitFor {
+		if i.MaxConnections > 0 {
+			if rt.limited == nil {
+				rt.limited = map[*backend]*instance{}
+			}
+			rt.limited[i.backend] = i
+		}
+	}
+}
+
+// closed says why no instance takes the request.
+func (rt *route) closed() string {
+	if rt.about == "" {
+		return "no instance is available"
+	}
+	return rt.about
 }
 
 // match finds the route of a request: the host exactly, by its longest suffix,

@@ -85,13 +85,20 @@ type chooser struct {
 	claim   claim
 	sess    Sessions
 	hashKey []byte
-	first   bool // nobody was chosen yet
+	first   bool      // nobody was chosen yet
+	wait    *instance // the client's own, which has as much as it takes
 }
 
-// next returns the next instance to try, or nil when all were.
-func (c *chooser) next() *instance {
+// propose returns the next instance to try, or nil when all were. It returns nil
+// and sets full where waiting would help, with wait if it is for one alone. It
+// never blocks, and counts nothing: exchange.pick does.
+func (c *chooser) propose() *instance {
+	c.full, c.wait = false, nil
 	i := c.preferred()
 	c.first = false
+	if i == nil && c.full {
+		return nil
+	}
 	if i == nil {
 		i = c.once(c.rt, c.rt.spare, c.hashKey, false)
 	}
@@ -101,10 +108,11 @@ func (c *chooser) next() *instance {
 		}
 	}
 	if i == nil { // bound ones need not be open to new clients
-		if b := c.rt.bound[c.claim.tag]; b != nil && c.may(b, true) {
+		if b := c.rt.bound[c.claim.tag]; b != nil && c.may(c.rt, b, true) {
 			i = b
 		}
 	}
+	c.full = false
 	if i != nil {
 		c.tried = append(c.tried, i)
 	}
@@ -117,7 +125,7 @@ func (c *chooser) preferred() *instance {
 		return c.stay()
 	}
 	// A good tag counts also beside an id that does not.
-	if b := c.bound(); b != nil {
+	if b := c.bound(); b != nil || c.wait != nil {
 		return b
 	}
 	if c.claim.hash != 0 {
@@ -126,10 +134,18 @@ func (c *chooser) preferred() *instance {
 	return c.once(c.rt, c.rt.active, c.hashKey, false)
 }
 
-// bound returns the instance that the cookie names, if it may be tried.
+// bound returns the instance that the cookie names, if it may be tried. It sets
+// wait if that has as much as it takes.
 func (c *chooser) bound() *instance {
-	if i := c.rt.bound[c.claim.tag]; i != nil && c.may(i, false) {
+	i := c.rt.bound[c.claim.tag]
+	if i == nil {
+		return nil
+	}
+	if c.may(c.rt, i, false) {
 		return i
+	}
+	if c.full {
+		c.wait = i
 	}
 	return nil
 }
@@ -139,6 +155,9 @@ func (c *chooser) bound() *instance {
 func (c *chooser) stay() *instance {
 	owner, successors, stable := c.sess.Locate(c.claim.slot)
 	b := c.bound()
+	if c.wait != nil {
+		return nil
+	}
 	if b != nil && !(c.first && c.follows(b, owner, stable)) {
 		return b
 	}
@@ -167,7 +186,7 @@ func (c *chooser) follows(b *instance, owner member.ID, stable time.Duration) bo
 // settle chooses by the session id, so that whoever asks for the same client
 // gets the same answer. It leaves suspects for the very last.
 func (c *chooser) settle(list []*instance) *instance {
-	return c.rendezvous(list, c.claim.hash, false)
+	return c.rendezvous(c.rt, list, c.claim.hash, false)
 }
 
 // foreignTag reports whether the cookie names a living instance of another

@@ -15,7 +15,7 @@ import (
 // both ways until both sides have ended.
 func (x *exchange) upgrade() (keep bool) {
 	if !x.passUpgrade() || !x.sameProtocol() {
-		x.inst.failures.Add(1)
+		x.fault("it switched protocols unasked")
 		x.p.log.Warn("instance switched protocols unasked", "instance", x.inst.ID, "addr", x.inst.Addr)
 		x.release(false)
 		return x.answer(http.StatusBadGateway, "the instance switched protocols unasked")
@@ -41,6 +41,7 @@ func (x *exchange) upgrade() (keep bool) {
 	if _, err := c.in.Write(out); err == nil {
 		x.status = http.StatusSwitchingProtocols
 		x.count()
+		x.well()
 		x.tunnel()
 	}
 	x.release(false)

@@ -57,6 +57,18 @@ func (r *Route) validate(bad func(string, ...any)) {
 			bad("the thing to hash on has no name")
 		}
 	}
+	if r.HashFallback == Hash {
+		bad("the fallback of a hash cannot be a hash")
+	}
+	if r.HashBalance != 0 && r.HashBalance <= 100 {
+		bad("a hash balance of %d percent leaves requests without an instance", r.HashBalance)
+	}
+	if r.Queue.Length < 0 || r.Queue.Length > 0 && r.Queue.Timeout <= 0 {
+		bad("a queue needs a length of 0 or more, and a positive time")
+	}
+	if o := &r.Outlier; o.Failures < 0 || o.Failures > 0 && (o.For <= 0 || o.AtMost < o.For || o.Percent < 0 || o.Percent > 100) {
+		bad("ejection needs positive times, the longest last, and a share of 0 to 100 percent")
+	}
 	if r.Retry.Attempts < 1 || r.Retry.Body < 0 || r.Retry.Within <= 0 {
 		bad("retry needs at least one attempt, and a positive time")
 	}

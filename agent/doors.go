@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"crypto/tls"
 	"net"
 	"net/netip"
 
@@ -48,7 +47,7 @@ func (a *Agent) buildDoors(env Env, cfg config.Runtime, log hclog.Logger, undo *
 		if _, err := cert.get(nil); err != nil {
 			return err
 		}
-		d.proxyPorts = append(d.proxyPorts, tls.NewListener(ports[0], cert.tlsConfig()))
+		d.proxyPorts = append(d.proxyPorts, &proxy.Door{Listener: ports[0], TLS: cert.tlsConfig()})
 	}
 	a.doors = d
 	return nil

@@ -12,6 +12,10 @@ import (
 func proxyConfig(cfg config.Runtime, fallback string) proxy.Config {
 	p := proxy.DefaultConfig()
 	p.Trusted = cfg.Proxy.TrustedProxies
+	p.PeerHeader = map[config.ProxyProtocol]proxy.PeerHeader{
+		config.ProxyProtocolOff: proxy.PeerHeaderOff, config.ProxyProtocolListed: proxy.PeerHeaderListed, config.ProxyProtocolRequired: proxy.PeerHeaderRequired,
+	}[cfg.Proxy.ProxyProtocol]
+	p.PeerHeaderFrom = cfg.Proxy.ProxyProtocolFrom
 	p.SessionTTL = cfg.Session.TTL
 	routes := cfg.Routes
 	if len(routes) == 0 && fallback != "" {

@@ -7,25 +7,44 @@ import (
 
 // ProxyFile is the section "proxy".
 type ProxyFile struct {
-	HTTP           *string   `opt:"http"`
-	HTTPS          *string   `opt:"https"`
-	CertFile       *string   `opt:"cert_file"`
-	KeyFile        *string   `opt:"key_file"`
-	TrustedProxies *[]string `opt:"trusted_proxies"`
+	HTTP              *string   `opt:"http"`
+	HTTPS             *string   `opt:"https"`
+	CertFile          *string   `opt:"cert_file"`
+	KeyFile           *string   `opt:"key_file"`
+	TrustedProxies    *[]string `opt:"trusted_proxies"`
+	ProxyProtocol     *string   `opt:"proxy_protocol"`
+	ProxyProtocolFrom *[]string `opt:"proxy_protocol_from"`
 }
+
+// ProxyProtocol says which connections begin with a header of the PROXY
+// protocol.
+type ProxyProtocol string
+
+// ProxyProtocolListed means those from the listed networks, beside clients from
+// elsewhere; ProxyProtocolRequired means that nobody else is served.
+const (
+	ProxyProtocolOff      ProxyProtocol = "off"
+	ProxyProtocolListed   ProxyProtocol = "listed"
+	ProxyProtocolRequired ProxyProtocol = "required"
+)
 
 // Proxy is where the proxy listens and whom it believes. A listener that is not
 // valid is off.
 type Proxy struct {
-	HTTP           netip.AddrPort `opt:"proxy.http"`
-	HTTPS          netip.AddrPort `opt:"proxy.https"`
-	CertFile       string         `opt:"proxy.cert_file,reload"`
-	KeyFile        string         `opt:"proxy.key_file,reload"`
-	TrustedProxies []netip.Prefix `opt:"proxy.trusted_proxies,reload"`
+	HTTP              netip.AddrPort `opt:"proxy.http"`
+	HTTPS             netip.AddrPort `opt:"proxy.https"`
+	CertFile          string         `opt:"proxy.cert_file,reload"`
+	KeyFile           string         `opt:"proxy.key_file,reload"`
+	TrustedProxies    []netip.Prefix `opt:"proxy.trusted_proxies,reload"`
+	ProxyProtocol     ProxyProtocol  `opt:"proxy.proxy_protocol,reload"`
+	ProxyProtocolFrom []netip.Prefix `opt:"proxy.proxy_protocol_from,reload"`
 }
 
 func defaultProxy() *ProxyFile {
-	return &ProxyFile{HTTP: ptr(":8780"), HTTPS: ptr(""), CertFile: ptr(""), KeyFile: ptr(""), TrustedProxies: ptr([]string{})}
+	return &ProxyFile{
+		HTTP: ptr(":8780"), HTTPS: ptr(""), CertFile: ptr(""), KeyFile: ptr(""), TrustedProxies: ptr([]string{}),
+		ProxyProtocol: ptr(string(ProxyProtocolOff)), ProxyProtocolFrom: ptr([]string{}),
+	}
 }
 
 func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
@@ -34,17 +53,42 @@ func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
 		HTTPS:    c.listener("proxy.https", *f.HTTPS, bind),
 		CertFile: *f.CertFile,
 		KeyFile:  *f.KeyFile,
-	}
-	for _, text := range *f.TrustedProxies {
-		prefix, err := parsePrefix(text)
-		if err != nil {
-			c.fail("proxy.trusted_proxies", text, `must be an address or a network in CIDR form, as in "10.0.0.0/8" or "2001:db8::/32"`)
-			continue
-		}
-		p.TrustedProxies = append(p.TrustedProxies, prefix)
+
+		TrustedProxies:    c.networks("proxy.trusted_proxies", *f.TrustedProxies),
+		ProxyProtocol:     ProxyProtocol(*f.ProxyProtocol),
+		ProxyProtocolFrom: c.networks("proxy.proxy_protocol_from", *f.ProxyProtocolFrom),
 	}
 	f.checkCertificate(c)
+	f.checkProxyProtocol(c)
 	return p
+}
+
+func (f *ProxyFile) checkProxyProtocol(c *checker) {
+	c.oneOf("proxy.proxy_protocol", *f.ProxyProtocol, string(ProxyProtocolOff), string(ProxyProtocolListed), string(ProxyProtocolRequired))
+	some := len(*f.ProxyProtocolFrom) > 0
+	switch ProxyProtocol(*f.ProxyProtocol) {
+	case ProxyProtocolOff:
+		if some {
+			c.fail("proxy.proxy_protocol_from", "", `has no effect while proxy_protocol is "off"; set that to "listed" or "required"`)
+		}
+	case ProxyProtocolListed, ProxyProtocolRequired:
+		if !some {
+			c.fail("proxy.proxy_protocol", *f.ProxyProtocol, "needs proxy_protocol_from: the addresses of the balancers whose word on the client's address is taken")
+		}
+	}
+}
+
+// networks reads a list of networks.
+func (c *checker) networks(option string, texts []string) (out []netip.Prefix) {
+	for _, text := range texts {
+		prefix, err := parsePrefix(text)
+		if err != nil {
+			c.fail(option, text, `must be an address or a network in CIDR form, as in "10.0.0.0/8" or "2001:db8::/32"`)
+			continue
+		}
+		out = append(out, prefix)
+	}
+	return out
 }
 
 func (f *ProxyFile) checkCertificate(c *checker) {

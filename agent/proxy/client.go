@@ -9,28 +9,38 @@ import (
 	"github.com/rondel-project/rondel/agent/http1"
 )
 
-// peer is the other end of a client connection.
+// peer is the other end of a client connection: who connected or, where that
+// is a balancer with a PROXY protocol header, who connected to it.
 type peer struct {
 	addr  netip.AddrPort
-	text  []byte // the address alone
-	node  []byte // the quoted address and port, as Forwarded has it
+	local netip.AddrPort // what it connected to
+	text  []byte         // the address alone
+	node  []byte         // the quoted address and port, as Forwarded has it
 	https bool
 }
 
 func newPeer(nc net.Conn) peer {
-	var p peer
+	p := peerAt(ends(nc))
 	_, p.https = nc.(*tls.Conn)
-	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
-		ap := a.AddrPort()
-		p.addr = netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
-	}
-	if !p.addr.IsValid() { // a Unix socket, say
+	return p
+}
+
+func peerAt(addr, local netip.AddrPort) peer {
+	var p peer
+	if !addr.IsValid() { // a Unix socket, say
 		p.text, p.node = []byte("unknown"), []byte("unknown")
 		return p
 	}
+	p.addr, p.local = bare(addr), bare(local)
 	p.text = p.addr.Addr().AppendTo(nil)
 	p.node = append(p.addr.AppendTo([]byte{'"'}), '"')
 	return p
+}
+
+// bare writes a v4 address as one, and drops the zone, which means something
+// on this machine only.
+func bare(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
 // origin is who asks and how, with what trusted proxies say taken into account.

@@ -105,27 +105,30 @@ type Limits struct {
 
 // Timeouts bound how long anybody is waited for.
 type Timeouts struct {
-	Header   time.Duration // a client's whole request head, from its first byte
-	Idle     time.Duration // a client between two requests
-	Body     time.Duration // a client's next piece of a body, to send or to take
-	Connect  time.Duration // an instance to accept
-	Response time.Duration // an instance's response head, after it has the whole request
-	Send     time.Duration // an instance to take the next piece of a body
-	Upstream time.Duration // an unused connection to an instance
-	Tunnel   time.Duration // both sides of an upgraded connection
-	Continue time.Duration // an instance's answer to an expectation
-	Drain    time.Duration // requests to end when the proxy stops
+	Handshake time.Duration // a client's PROXY protocol header and TLS handshake together
+	Header    time.Duration // a client's whole request head, from its first byte
+	Idle      time.Duration // a client between two requests
+	Body      time.Duration // a client's next piece of a body, to send or to take
+	Connect   time.Duration // an instance to accept
+	Response  time.Duration // an instance's response head, after it has the whole request
+	Send      time.Duration // an instance to take the next piece of a body
+	Upstream  time.Duration // an unused connection to an instance
+	Tunnel    time.Duration // both sides of an upgraded connection
+	Continue  time.Duration // an instance's answer to an expectation
+	Drain     time.Duration // requests to end when the proxy stops
 }
 
 // Config is what can be reloaded, as plain values; it is never changed after
 // it was handed over.
 type Config struct {
-	Routes     []Route
-	Trusted    []netip.Prefix // proxies whose forwarded headers are believed
-	Upgrades   []string       // protocols passed on, lower case
-	SessionTTL time.Duration
-	Limits     Limits
-	Timeouts   Timeouts
+	Routes         []Route
+	Trusted        []netip.Prefix // proxies whose forwarded headers are believed
+	PeerHeader     PeerHeader
+	PeerHeaderFrom []netip.Prefix // balancers that begin with a PROXY protocol header
+	Upgrades       []string       // protocols passed on, lower case
+	SessionTTL     time.Duration
+	Limits         Limits
+	Timeouts       Timeouts
 }
 
 // DefaultConfig returns the defaults, without any route.
@@ -135,16 +138,17 @@ func DefaultConfig() Config {
 		SessionTTL: 30 * time.Minute,
 		Limits:     Limits{RequestHead: 64 << 10, ResponseHead: 256 << 10, IdlePerHost: 256},
 		Timeouts: Timeouts{
-			Header:   10 * time.Second,
-			Idle:     75 * time.Second,
-			Body:     60 * time.Second,
-			Connect:  time.Second,
-			Response: 60 * time.Second,
-			Send:     60 * time.Second,
-			Upstream: 30 * time.Second,
-			Tunnel:   time.Hour,
-			Continue: time.Second,
-			Drain:    30 * time.Second,
+			Handshake: 10 * time.Second,
+			Header:    10 * time.Second,
+			Idle:      75 * time.Second,
+			Body:      60 * time.Second,
+			Connect:   time.Second,
+			Response:  60 * time.Second,
+			Send:      60 * time.Second,
+			Upstream:  30 * time.Second,
+			Tunnel:    time.Hour,
+			Continue:  time.Second,
+			Drain:     30 * time.Second,
 		},
 	}
 }

@@ -23,13 +23,15 @@ const (
 // conn is one client connection. Its goroutine reads a request, has it
 // answered, and reads the next.
 type conn struct {
-	p    *Proxy
-	in   *http1.Conn
-	peer *peer
-	req  http1.Request
-	out  []byte // what is being put together to be written, to either side
-	memo *memo
-	x    exchange
+	p      *Proxy
+	in     *http1.Conn
+	opens  bool        // something comes ahead of the first request, see open
+	secure *tls.Config // what open speaks; nil: no TLS
+	peer   *peer
+	req    http1.Request
+	out    []byte // what is being put together to be written, to either side
+	memo   *memo
+	x      exchange
 
 	mu   sync.Mutex  // guards the rest
 	idle bool        // waiting for a request
@@ -37,13 +39,23 @@ type conn struct {
 	dead bool        // aborted
 }
 
-func newConn(p *Proxy, nc net.Conn) *conn {
+func newConn(p *Proxy, nc net.Conn, secure *tls.Config) *conn {
 	peer := newPeer(nc)
-	return &conn{p: p, in: http1.NewConn(nc, clientBuffer), peer: &peer, memo: &memo{}, idle: true}
+	c := &conn{p: p, secure: secure, peer: &peer, memo: &memo{}, idle: true}
+	buffer := clientBuffer
+	if c.opens = secure != nil || p.config().PeerHeader != PeerHeaderOff; c.opens {
+		buffer = 0 // nothing is read into it before that
+	}
+	c.in = http1.NewConn(nc, buffer)
+	return c
 }
 
 // serve answers requests until either side wants no more.
 func (c *conn) serve() {
+	if c.opens && !c.open(c.p.config()) {
+		c.in.Close()
+		return
+	}
 	linger := false
 	first := true
 	for {
@@ -112,7 +124,7 @@ func (c *conn) refuse(err error, cfg *Config) bool {
 	if status == http.StatusRequestURITooLong || status == http.StatusRequestHeaderFieldsTooLarge {
 		level = hclog.Info // someone may want another limit
 	}
-	c.p.log.Log(level, "request refused", "addr", c.in.RemoteAddr(), "status", status,
+	c.p.log.Log(level, "request refused", "addr", c.peer.addr, "status", status,
 		"limit", cfg.Limits.RequestHead, "received", c.in.Buffered(), "error", reason)
 	c.in.WriteWithin(time.Now(), cfg.Timeouts.Body)
 	_, err = c.in.Write(appendAnswer(nil, answer{status: status, text: reason, date: c.p.date.at(time.Now()), close: true, body: true}))

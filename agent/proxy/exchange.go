@@ -160,7 +160,7 @@ func (x *exchange) outcome(o outcome) (again, keep bool) {
 		return false, x.relay()
 	case hungUp:
 		x.release(false)
-		x.p.log.Debug("client closed the request", "addr", x.c.in.RemoteAddr(), "status", 499)
+		x.p.log.Debug("client closed the request", "addr", x.c.peer.addr, "status", 499)
 		return false, false
 	case refused:
 		bad := x.side.refusal()

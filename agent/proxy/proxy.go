@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -278,6 +279,10 @@ func (p *Proxy) Close() {
 }
 
 func (p *Proxy) accept(ctx context.Context, ln net.Listener) error {
+	var secure *tls.Config
+	if door, ok := ln.(*Door); ok {
+		secure = door.TLS
+	}
 	pause := time.Duration(0)
 	for {
 		nc, err := ln.Accept()
@@ -301,7 +306,7 @@ func (p *Proxy) accept(ctx context.Context, ln net.Listener) error {
 			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
 		}
 		pause = 0
-		c := newConn(p, nc)
+		c := newConn(p, nc, secure)
 		p.connMu.Lock()
 		p.conns[c] = struct{}{}
 		p.connMu.Unlock()

@@ -55,7 +55,7 @@ func TestTLS_slowAnswersUploadsAndTunnels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := serveRigOn(t, p, tls.NewListener(ln, &tls.Config{Certificates: lender.TLS.Certificates}))
+	r := serveRigOn(t, p, &Door{Listener: ln, TLS: &tls.Config{Certificates: lender.TLS.Certificates}})
 	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	dial := func() (*tls.Conn, *bufio.Reader) {
 		t.Helper()

@@ -32,8 +32,11 @@ func (c *Config) Validate() error {
 		bad("head limits must be at least 1 KiB")
 	}
 	t := &c.Timeouts
-	if min(t.Header, t.Idle, t.Body, t.Connect, t.Response, t.Send, t.Upstream, t.Tunnel, t.Continue) <= 0 || t.Drain < 0 {
+	if min(t.Handshake, t.Header, t.Idle, t.Body, t.Connect, t.Response, t.Send, t.Upstream, t.Tunnel, t.Continue) <= 0 || t.Drain < 0 {
 		bad("timeouts must be positive")
+	}
+	if c.PeerHeader == PeerHeaderRequired && len(c.PeerHeaderFrom) == 0 {
+		bad("a PROXY protocol header is required, and nobody may send one")
 	}
 	return errors.Join(errs...)
 }

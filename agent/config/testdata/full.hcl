@@ -102,6 +102,9 @@ proxy {
   cert_file       = "cert.pem"
   key_file        = "key.pem"
   trusted_proxies = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
+
+  proxy_protocol      = "listed"
+  proxy_protocol_from = ["10.0.0.7", "2001:db8:7::/48"]
 }
 
 redis {

@@ -119,6 +119,7 @@ type Fields struct {
 	Close       bool // the connection ends after this message, by its version or its Connection field
 	UpgradeAsk  bool // Connection names Upgrade
 	hasLength   bool
+	lengthText  []byte
 	codings     int
 	chunkedOnly bool
 	chunkedLast bool
@@ -175,14 +176,14 @@ func (h *Fields) parse(rest []byte) error {
 	return nil
 }
 
-// length takes a line that repeats the same number; anything else than one
-// plain number is refused, a list too.
+// length takes a line that repeats the same number in the same form; anything
+// else than one plain number is refused, a list too.
 func (h *Fields) length(v []byte) error {
 	n, err := parseLength(v)
-	if err != nil || h.hasLength && n != h.Length {
+	if err != nil || h.hasLength && !bytes.Equal(v, h.lengthText) {
 		return ErrLength
 	}
-	h.Length, h.hasLength = n, true
+	h.Length, h.hasLength, h.lengthText = n, true, v
 	return nil
 }
 
@@ -199,17 +200,14 @@ func parseLength(v []byte) (n int64, err error) {
 	return n, nil
 }
 
+// coding takes note of a Transfer-Encoding line. Only the one word chunked on
+// the one line is understood, without any of the commas that a list may have:
+// who is before us may not see through them.
 func (h *Fields) coding(v []byte) {
-	EachToken(v, func(tok []byte) bool {
-		h.codings++
-		h.chunkedLast = EqualFold(tok, "chunked")
-		h.chunkedOnly = h.codings == 1 && h.chunkedLast
-		return true
-	})
-	if len(trim(v)) == 0 { // a coding of no name is none that we know
-		h.codings++
-		h.chunkedLast, h.chunkedOnly = false, false
-	}
+	h.codings++
+	last := trim(v[bytes.LastIndexByte(v, ',')+1:])
+	h.chunkedLast = EqualFold(last, "chunked")
+	h.chunkedOnly = h.codings == 1 && h.chunkedLast && len(last) == len(v)
 }
 
 // HopByHop reports whether f concerns this connection alone and must not be

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -164,5 +165,54 @@ func rawHead(t testing.TB, br *bufio.Reader) string {
 		if line == "\r\n" {
 			return head.String()
 		}
+	}
+}
+
+// recorder is an app that reads strictly parsed requests and keeps what it saw.
+type recorder struct {
+	mu    sync.Mutex
+	seen  []string // request line, then body
+	hosts []string
+	heads []string // as they came
+}
+
+func (rec *recorder) handle(nc net.Conn) {
+	var raw bytes.Buffer
+	r := bufio.NewReader(io.TeeReader(nc, &raw))
+	for {
+		q, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		b, err := io.ReadAll(q.Body)
+		if err != nil {
+			return
+		}
+		head, _, _ := strings.Cut(raw.String(), "\r\n\r\n")
+		raw.Reset() // there is one request at a time on a connection
+		rec.mu.Lock()
+		rec.seen = append(rec.seen, q.Method+" "+q.RequestURI+" "+string(b))
+		rec.hosts = append(rec.hosts, q.Host)
+		rec.heads = append(rec.heads, head)
+		rec.mu.Unlock()
+		io.WriteString(nc, ok)
+	}
+}
+
+func (rec *recorder) all() []string {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return append([]string(nil), rec.seen...)
+}
+
+// readsOne is an app that tells how the body of its request ended.
+func readsOne(ended chan<- error) func(net.Conn) {
+	return func(nc net.Conn) {
+		q, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		_, err = io.ReadAll(q.Body)
+		ended <- err
 	}
 }

@@ -9,13 +9,14 @@ import (
 )
 
 // ours reports whether a field name is one that only the proxy may write. An
-// underscore counts as a dash, since many applications cannot tell them apart.
+// underscore counts as a dash, since many applications cannot tell them apart:
+// in such a spelling the fields that frame a message are of that kind too.
 func ours(name []byte) bool {
 	switch len(name) {
 	case 14:
-		return foldDash(name, "rondel-session")
+		return foldDash(name, "rondel-session") || foldDash(name, "content-length")
 	case 17:
-		return foldDash(name, "rondel-request-id") || foldDash(name, "x-forwarded-proto")
+		return foldDash(name, "rondel-request-id") || foldDash(name, "x-forwarded-proto") || foldDash(name, "transfer-encoding")
 	case 15:
 		return foldDash(name, "x-forwarded-for")
 	case 16:
@@ -120,17 +121,27 @@ func (x *exchange) appendRequest(dst []byte) []byte {
 }
 
 // passUpgrade reports whether the request's wish for another protocol is
-// passed on: one that is allowed, and no body in the way.
+// passed on: the first one that is allowed of those it names, which becomes
+// q.Protocol, and no body in the way.
 func (x *exchange) passUpgrade() bool {
 	if x.q.Protocol == nil || x.q.Framing != http1.NoBody {
 		return false
 	}
-	for _, p := range x.snap.cfg.Upgrades {
-		if http1.EqualFold(x.q.Protocol, p) {
-			return true
+	found := false
+	for i := range x.q.Fields.Fields {
+		if f := &x.q.Fields.Fields[i]; f.Known == http1.Upgrade && !found {
+			http1.EachToken(f.Value, func(tok []byte) bool {
+				for _, p := range x.snap.cfg.Upgrades {
+					if http1.EqualFold(tok, p) {
+						x.q.Protocol, found = tok, true
+						break
+					}
+				}
+				return !found
+			})
 		}
 	}
-	return false
+	return found
 }
 
 func appendLength(dst []byte, n int64) []byte {

@@ -108,28 +108,6 @@ func TestRun_timeouts(t *testing.T) {
 	}
 }
 
-func TestRun_brokenChunksEndTheAppsRequest(t *testing.T) {
-	t.Parallel()
-	ended := make(chan error, 1)
-	r, _ := one(t, func(nc net.Conn) {
-		q, err := http.ReadRequest(bufio.NewReader(nc))
-		if err != nil {
-			return
-		}
-		_, err = io.ReadAll(q.Body)
-		ended <- err
-	})
-	nc, br := r.send(t, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-	eventually(t, "the request begun", func() bool { return r.Totals().InFlight == 1 })
-	io.WriteString(nc, "zz\r\n")
-	if resp, _ := read(t, br, "POST"); resp.StatusCode != 400 {
-		t.Errorf("status %d", resp.StatusCode)
-	}
-	if err := <-ended; err == nil {
-		t.Error("the app took the body for whole")
-	}
-}
-
 func TestRun_pipelinedRequests(t *testing.T) {
 	t.Parallel()
 	r, _ := one(t, echo("a1"))

@@ -11,63 +11,6 @@ import (
 	"time"
 )
 
-// D-04: responses without a body end at once, whatever they say.
-func TestFraming_responsesWithoutBody(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ method, reply, has, hasNot string }{
-		"HEAD, length":   {"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n", "Content-Length: 1234", "Transfer-Encoding"},
-		"HEAD, chunked":  {"HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked", "Content-Length"},
-		"HEAD, neither":  {"HEAD", "HTTP/1.1 200 OK\r\n\r\n", "200", "Content-Length"},
-		"304, length":    {"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n", "Content-Length: 99", "Transfer-Encoding"},
-		"304, chunked":   {"GET", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", "304", "Transfer-Encoding"},
-		"204":            {"GET", "HTTP/1.1 204 No Content\r\n\r\n", "204", "Content-Length"},
-		"204, length":    {"GET", "HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\n", "204", "Content-Length"},
-		"204, with body": {"GET", "HTTP/1.1 204 No Content\r\n\r\nXXXX", "204", "XXXX"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := startApp(t, "a1", func(nc net.Conn) {
-				br := bufio.NewReader(nc)
-				for {
-					q, err := http.ReadRequest(br)
-					if err != nil {
-						return
-					}
-					if q.URL.Path == "/next" {
-						io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext")
-					} else {
-						io.WriteString(nc, tc.reply)
-					}
-				}
-			})
-			r := startRig(t, setup{apps: []Instance{instanceOf(a, "m1")}})
-			began := time.Now()
-			nc, br := r.send(t, tc.method+" / HTTP/1.1\r\nHost: x\r\n\r\n")
-			var head strings.Builder
-			for {
-				line, err := br.ReadString('\n')
-				if err != nil {
-					t.Fatal(err)
-				}
-				head.WriteString(line)
-				if line == "\r\n" {
-					break
-				}
-			}
-			if !strings.Contains(head.String(), tc.has) || strings.Contains(head.String(), tc.hasNot) {
-				t.Errorf("head %q", head.String())
-			}
-			io.WriteString(nc, "GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
-			if _, body := read(t, br, "GET"); body != "next" {
-				t.Errorf("next: %q", body)
-			}
-			if d := time.Since(began); d > 2*time.Second {
-				t.Errorf("took %s", d)
-			}
-		})
-	}
-}
-
 // Responses that are framed otherwise than the client can take.
 func TestFraming_responses(t *testing.T) {
 	t.Parallel()

@@ -51,6 +51,7 @@ func (b *Body) Next(c *Conn, big []byte) (piece []byte, done bool, err error) {
 		big = big[:b.left]
 	}
 	n, err := c.Conn.Read(big)
+	c.got += int64(n)
 	if n == 0 && err != nil {
 		return nil, b.end(err), b.broken(err)
 	}

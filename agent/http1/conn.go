@@ -27,6 +27,9 @@ type Conn struct {
 	read, write timer
 	probe       probe
 	idleSince   time.Time
+
+	got, sent int64     // bytes received and written so far
+	partial   time.Time // when the head read last had begun to arrive, if it did not arrive at once
 }
 
 // NewConn gives nc a receive buffer of size bytes, which grows for larger
@@ -39,6 +42,23 @@ func NewConn(nc net.Conn, size int) *Conn {
 
 // Buffered returns how many received bytes are unconsumed.
 func (c *Conn) Buffered() int { return c.w - c.r }
+
+// Consumed returns how many bytes were received and consumed so far.
+func (c *Conn) Consumed() int64 { return c.got - int64(c.w-c.r) }
+
+// Sent returns how many bytes were written so far.
+func (c *Conn) Sent() int64 { return c.sent }
+
+// Write is net.Conn's, counted.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	n, err = c.Conn.Write(p)
+	c.sent += int64(n)
+	return n, err
+}
+
+// HeadSince returns when the first bytes of the head that ReadHead returned
+// last had come. It is the zero time for one that arrived in one piece.
+func (c *Conn) HeadSince() time.Time { return c.partial }
 
 // Peek returns the unconsumed bytes; they are valid until the next read.
 func (c *Conn) Peek() []byte { return c.buf[c.r:c.w] }
@@ -57,7 +77,7 @@ func (c *Conn) Release() { c.held = 0 }
 // ErrClosed means that the other side closed before the first byte. A deadline
 // that passes leaves what had arrived in Buffered.
 func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
-	c.held = 0
+	c.held, c.partial = 0, time.Time{}
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 		if len(c.buf) > 4*c.size {
@@ -82,7 +102,8 @@ func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
 		}
 		if c.w > c.r && lim.Time > 0 && !timed {
 			timed = true
-			c.ReadWithin(time.Now(), lim.Time)
+			c.partial = time.Now()
+			c.ReadWithin(c.partial, lim.Time)
 		}
 		if c.w == len(c.buf) {
 			moved := c.room(lim.Head + 1)
@@ -90,6 +111,7 @@ func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
 		}
 		n, err := c.Conn.Read(c.buf[c.w:])
 		c.w += n
+		c.got += int64(n)
 		switch {
 		case n > 0 || err == nil:
 		case !errors.Is(err, io.EOF):
@@ -168,6 +190,7 @@ func (c *Conn) Fill() error {
 	}
 	n, err := c.Conn.Read(c.buf[c.w:])
 	c.w += n
+	c.got += int64(n)
 	if n > 0 {
 		return nil
 	}

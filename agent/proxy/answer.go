@@ -53,11 +53,19 @@ func appendAnswer(dst []byte, a answer) []byte {
 		dst = append(dst, "Connection: keep-alive\r\n"...)
 	}
 	dst = append(dst, "\r\n"...)
-	if !a.body || a.status == http.StatusNoContent {
+	if a.length() == 0 {
 		return dst
 	}
 	dst = append(dst, a.text...)
 	return append(dst, '\n')
+}
+
+// length returns how long the answer's body is.
+func (a *answer) length() int {
+	if !a.body || a.status == http.StatusNoContent {
+		return 0
+	}
+	return len(a.text) + 1
 }
 
 func appendField[T string | []byte](dst []byte, name string, value T) []byte {

@@ -110,7 +110,8 @@ func (x *exchange) patience(sent time.Time) bool {
 func (x *exchange) sayContinue() {
 	x.hundred, x.told = true, true
 	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
-	x.c.in.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // a broken client shows when its body is read
+	n, _ := x.c.in.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // a broken client shows when its body is read
+	x.note.heads += int64(n)
 }
 
 // interim passes a 1xx on, and lets a body go that was waiting for it. It
@@ -122,6 +123,7 @@ func (x *exchange) interim() bool {
 		x.told = true
 		c := x.c
 		c.out = x.appendInterim(c.out[:0])
+		x.note.heads += int64(len(c.out))
 		c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
 		if _, err := c.in.Write(c.out); err != nil {
 			return false

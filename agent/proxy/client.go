@@ -17,6 +17,8 @@ type peer struct {
 	text  []byte         // the address alone
 	node  []byte         // the quoted address and port, as Forwarded has it
 	https bool
+
+	protocol string // where the client does not speak HTTP/1 itself
 }
 
 func newPeer(nc net.Conn) peer {

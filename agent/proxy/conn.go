@@ -33,6 +33,8 @@ type conn struct {
 	memo   *memo
 	x      exchange
 
+	inFrom, outFrom int64 // bytes read and written before the present request
+
 	mu   sync.Mutex  // guards the rest
 	idle bool        // waiting for a request
 	up   *http1.Conn // that the present request uses
@@ -64,6 +66,7 @@ func (c *conn) serve() {
 		if first {
 			wait = snap.cfg.Timeouts.Header
 		}
+		c.inFrom, c.outFrom = c.in.Consumed(), c.in.Sent()
 		c.in.ReadWithin(time.Now(), wait)
 		if c.p.draining.Load() { // looked at after the deadline, which undoes endIfIdle's
 			break
@@ -128,6 +131,7 @@ func (c *conn) refuse(err error, cfg *Config) bool {
 		"limit", cfg.Limits.RequestHead, "received", c.in.Buffered(), "error", reason)
 	c.in.WriteWithin(time.Now(), cfg.Timeouts.Body)
 	_, err = c.in.Write(appendAnswer(nil, answer{status: status, text: reason, date: c.p.date.at(time.Now()), close: true, body: true}))
+	c.noteRefused(status)
 	return err == nil
 }
 
@@ -196,6 +200,13 @@ func (c *conn) abort() {
 	if c.up != nil {
 		c.up.Close()
 	}
+}
+
+// aborted reports whether abort was called.
+func (c *conn) aborted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dead
 }
 
 // gone reports whether an error means that the other side is no longer there,

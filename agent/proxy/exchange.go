@@ -58,6 +58,7 @@ type exchange struct {
 	counted bool // the observer knows
 	resp    http1.Response
 	flow    flow
+	note    noted
 }
 
 // try is what belongs to one instance alone.
@@ -83,7 +84,7 @@ func (x *exchange) begin(c *conn) {
 	resp.Fields.Fields = resp.Fields.Fields[:0]
 	snap := c.p.snap.Load()
 	*x = exchange{c: c, p: c.p, q: &c.req, snap: snap, began: time.Now(), replay: replay, resp: resp}
-	x.choose.tried = tried
+	x.choose.tried, x.note = tried, c.note()
 	x.body.Begin(x.q.Framing, x.q.Length, false, nil)
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
@@ -96,19 +97,13 @@ func (x *exchange) begin(c *conn) {
 func (x *exchange) serve() (keep bool) {
 	x.rt = x.snap.match(x.q.Host, x.q.Path)
 	if x.rt == nil {
-		return x.answer(http.StatusNotFound, "no route for this host and path")
+		x.note.end = endNoRoute
+		keep = x.answer(http.StatusNotFound, "no route for this host and path")
+	} else {
+		keep = x.pass()
 	}
-	keep = x.pass()
-	x.count()
+	x.finish()
 	return keep
-}
-
-// count tells the observer of the request's end, once.
-func (x *exchange) count() {
-	if !x.counted {
-		x.counted = true
-		x.rt.observer.Done(x.status, time.Since(x.began))
-	}
 }
 
 // pass has an instance answer the request, or says why none can.
@@ -159,19 +154,32 @@ func (x *exchange) outcome(o outcome) (again, keep bool) {
 	case answered:
 		return false, x.relay()
 	case hungUp:
+		x.note.end = endClient
 		x.release(false)
 		x.p.log.Debug("client closed the request", "addr", x.c.peer.addr, "status", 499)
 		return false, false
 	case refused:
 		bad := x.side.refusal()
+		x.note.end = endRefused
+		if bad.Status == http.StatusRequestTimeout {
+			x.note.end = endClientTimeout
+		}
 		x.release(false)
 		return false, x.answer(bad.Status, bad.Reason)
 	case timedOut:
+		x.note.end = endInstanceTimeout
 		x.fault("no answer in time")
 		x.release(false)
 		return false, x.answer(http.StatusGatewayTimeout, "the instance did not answer in time")
 	}
 	left := x.side.left()
+	x.note.end = endInstance
+	switch {
+	case left:
+		x.note.end = endClient
+	case x.malformed:
+		x.note.end = endInvalid
+	}
 	x.release(false)
 	switch {
 	case left:
@@ -271,7 +279,11 @@ func (x *exchange) connect() bool {
 		x.reused = x.up != nil
 		if x.up == nil {
 			up, err := inst.pool.Dial()
+			if x.note.logged {
+				x.note.dialed += time.Since(now)
+			}
 			if err != nil {
+				x.note.end, x.note.inst = endUnreachable, inst
 				inst.leave()
 				x.p.unreachable(x.rt, inst, err)
 				inst = nil
@@ -287,6 +299,7 @@ func (x *exchange) connect() bool {
 // connected begins a try over x.up at an instance that was picked.
 func (x *exchange) connected(inst *instance) {
 	x.inst = inst
+	x.note.end, x.note.inst = endDone, inst
 	x.tries++
 	inst.requests.Add(1)
 	if !x.c.use(x.up) {
@@ -376,7 +389,9 @@ func (x *exchange) say(a answer) bool {
 	a.date = x.p.date.at(time.Now())
 	x.c.out = appendAnswer(x.c.out[:0], a)
 	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
+	x.note.heads += int64(len(x.c.out) - a.length())
 	if _, err := x.c.in.Write(x.c.out); err != nil {
+		x.lostClient(err)
 		return false
 	}
 	x.status = a.status
@@ -387,9 +402,10 @@ func (x *exchange) say(a answer) bool {
 func (x *exchange) redirect() (keep bool) {
 	inst := x.choose.propose()
 	if inst == nil {
+		x.note.end = endNoInstance
 		return x.answer(http.StatusServiceUnavailable, x.rt.closed())
 	}
-	x.inst = inst
+	x.inst, x.note.inst = inst, inst
 	x.identify()
 	location := append([]byte("http://"+inst.Addr), x.q.Target...)
 	if len(x.q.Target) == 1 && x.q.Target[0] == '*' {

@@ -16,6 +16,8 @@ type Observer interface {
 // Observers has an Observer for each route. Its methods are called when the
 // configuration changes, never for a request.
 type Observers interface {
+	// Route returns the Observer of a route. The one without a name is for
+	// requests that no route matches, or that could not be read.
 	Route(name string) Observer
 	// Forget says that there is no such route any more. Requests that are under
 	// way may still tell its Observer.

@@ -92,9 +92,9 @@ func TestObserver_hearsOfRoutesAndRequests(t *testing.T) {
 		t.Helper()
 		eventually(t, what, func() bool { return n.all() == want })
 	}
-	expect("a route", "+shop")
+	expect("a route, and what has none", "+, +shop")
 	r.request(t, "/", "")
-	expect("nobody there", "+shop, shop 503")
+	expect("nobody there", "+, +shop, shop 503")
 	p.SetInstances([]Instance{instanceOf(a, "m1")})
 	n.clear()
 	r.request(t, "/", "")

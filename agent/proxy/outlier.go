@@ -130,13 +130,19 @@ func (p *Proxy) returned(b *backend, now time.Time) {
 func (x *exchange) turnedAway() (keep bool) {
 	switch {
 	case x.parked == leftLine:
+		x.note.end = endClient
 		x.p.log.Debug("client closed the request", "addr", x.c.in.RemoteAddr(), "status", 499)
 		return false
 	case x.parked == tooMany:
+		x.note.end = endQueueFull
 		return x.answer(http.StatusServiceUnavailable, "every instance has as many requests as it takes, and no more can wait")
 	case x.parked == tooLong:
+		x.note.end = endQueueTimeout
 		return x.answer(http.StatusServiceUnavailable, "every instance had as many requests as it takes, and none became free in time")
-	case x.tries > 0:
+	case x.note.end == endDone:
+		x.note.end = endNoInstance
+	}
+	if x.tries > 0 {
 		return x.answer(http.StatusBadGateway, "no instance answered")
 	}
 	return x.answer(http.StatusServiceUnavailable, x.rt.closed())

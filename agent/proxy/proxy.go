@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/rondel-project/rondel/agent/accesslog"
 )
 
 const (
@@ -30,6 +32,7 @@ type Options struct {
 	Position int      // see SetPosition
 	Start    uint64   // where rounds begin: not always at the same instance after a restart
 	Observe  Observers
+	Access   *accesslog.Log
 	Log      hclog.Logger
 }
 
@@ -43,8 +46,10 @@ type Proxy struct {
 	learned  learned
 	date     clock
 	observe  Observers
-	buffers  sync.Pool // of *[]byte, bigBuffer long, for large bodies
-	outs     sync.Pool // of *[]byte, for requests under way
+	unrouted Observer       // of requests without a route
+	access   *accesslog.Log // nil: there is none
+	buffers  sync.Pool      // of *[]byte, bigBuffer long, for large bodies
+	outs     sync.Pool      // of *[]byte, for requests under way
 
 	snap     atomic.Pointer[snapshot]
 	position atomic.Uint64
@@ -80,6 +85,7 @@ func New(opt Options) (*Proxy, error) {
 		learned:  newLearned(),
 		observe:  opt.Observe,
 		start:    opt.Start,
+		access:   opt.Access,
 		cfg:      opt.Config,
 		tagKey:   opt.TagKey,
 		backends: map[key]*backend{},
@@ -90,6 +96,7 @@ func New(opt Options) (*Proxy, error) {
 	if p.observe == nil {
 		p.observe = silence{}
 	}
+	p.unrouted = p.observe.Route("")
 	p.buffers.New = func() any { b := make([]byte, bigBuffer); return &b }
 	p.outs.New = func() any { b := make([]byte, 0, 4<<10); return &b }
 	p.SetPosition(opt.Position)

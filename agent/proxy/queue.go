@@ -143,6 +143,8 @@ func (x *exchange) park() *instance {
 	}
 	limit := time.NewTimer(x.rt.Queue.Timeout)
 	defer limit.Stop()
+	began := time.Now()
+	defer func() { x.note.queued += time.Since(began) }()
 	watch := watchClient(x.c.in)
 	defer watch.end()
 	for {
@@ -168,6 +170,9 @@ func (x *exchange) park() *instance {
 		case got != nil:
 			x.parked = notParked
 			x.choose.now = time.Now()
+			if x.choose.why = whyQueue; w.only != nil {
+				x.choose.why = whyBound
+			}
 			x.choose.tried = append(x.choose.tried, got)
 			return got
 		case x.parked != notParked:

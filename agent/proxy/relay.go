@@ -17,6 +17,7 @@ func (x *exchange) relay() (keep bool) {
 	err := x.respond()
 	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
 	if _, err := x.c.in.Write(x.c.out); err != nil {
+		x.lostClient(err)
 		x.release(false)
 		return false
 	}
@@ -51,6 +52,10 @@ func (x *exchange) respond() error {
 	}
 	f.reusable = !x.resp.Close
 	c.out = x.appendResponse(c.out[:0], f.keep, f.chunk)
+	x.note.heads += int64(len(c.out))
+	if x.note.logged {
+		x.note.first = time.Now()
+	}
 	x.up.Release()
 	if f.body.Done() || x.up.Buffered() == 0 {
 		return nil
@@ -85,6 +90,7 @@ func (x *exchange) stream() bool {
 		} else {
 			x.up.ReadWithin(now, 0)
 			if x.side.gone.Load() {
+				x.note.end = endClient
 				x.release(false)
 				return false
 			}
@@ -111,6 +117,7 @@ func (x *exchange) stream() bool {
 		if len(out) > 0 {
 			c.in.WriteWithin(now, x.snap.cfg.Timeouts.Body)
 			if _, err := c.in.Write(out); err != nil {
+				x.lostClient(err)
 				x.release(false)
 				return false
 			}
@@ -126,7 +133,9 @@ func (x *exchange) stream() bool {
 // broken ends a response whose body failed. The client sees it by the
 // connection's end within the body.
 func (x *exchange) broken(err error) bool {
+	x.note.end = endClient
 	if !x.side.left() {
+		x.note.end = endInstance
 		x.fault("the answer broke off")
 		x.p.log.Debug("response broke off", "instance", x.inst.ID, "addr", x.inst.Addr, "error", err)
 	}

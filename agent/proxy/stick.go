@@ -87,6 +87,7 @@ type chooser struct {
 	hashKey []byte
 	first   bool      // nobody was chosen yet
 	wait    *instance // the client's own, which has as much as it takes
+	why     reason    // the last one was
 }
 
 // propose returns the next instance to try, or nil when all were. It returns nil
@@ -100,10 +101,12 @@ func (c *chooser) propose() *instance {
 		return nil
 	}
 	if i == nil {
+		c.why = whyBackup
 		i = c.once(c.rt, c.rt.spare, c.hashKey, false)
 	}
 	for _, list := range [][]*instance{c.rt.active, c.rt.spare} { // now suspects too
 		if i == nil {
+			c.why = whyLastResort
 			i = c.once(c.rt, list, c.hashKey, true)
 		}
 	}
@@ -129,8 +132,9 @@ func (c *chooser) preferred() *instance {
 		return b
 	}
 	if c.claim.hash != 0 {
-		return c.settle(c.rt.active)
+		return c.settle(c.rt.active, whySession)
 	}
+	c.why = whyBalance(c.rt, c.hashKey)
 	return c.once(c.rt, c.rt.active, c.hashKey, false)
 }
 
@@ -142,6 +146,10 @@ func (c *chooser) bound() *instance {
 		return nil
 	}
 	if c.may(c.rt, i, false) {
+		c.why = whyBound
+		if c.claim.bare {
+			c.why = whyLearned
+		}
 		return i
 	}
 	if c.full {
@@ -161,18 +169,19 @@ func (c *chooser) stay() *instance {
 	if b != nil && !(c.first && c.follows(b, owner, stable)) {
 		return b
 	}
-	if i := c.settle(c.rt.byMember[owner]); i != nil {
+	if i := c.settle(c.rt.byMember[owner], whyOwner); i != nil {
 		return i
 	}
 	if b != nil {
+		c.why = whyBound
 		return b
 	}
 	for _, m := range successors {
-		if i := c.settle(c.rt.byMember[m]); i != nil {
+		if i := c.settle(c.rt.byMember[m], whySuccessor); i != nil {
 			return i
 		}
 	}
-	return c.settle(c.rt.active)
+	return c.settle(c.rt.active, whySession)
 }
 
 // follows reports whether a client has to leave b for its session's owner: the
@@ -185,7 +194,8 @@ func (c *chooser) follows(b *instance, owner member.ID, stable time.Duration) bo
 
 // settle chooses by the session id, so that whoever asks for the same client
 // gets the same answer. It leaves suspects for the very last.
-func (c *chooser) settle(list []*instance) *instance {
+func (c *chooser) settle(list []*instance, why reason) *instance {
+	c.why = why
 	return c.rendezvous(c.rt, list, c.claim.hash, false)
 }
 

@@ -15,6 +15,7 @@ import (
 // both ways until both sides have ended.
 func (x *exchange) upgrade() (keep bool) {
 	if !x.passUpgrade() || !x.sameProtocol() {
+		x.note.end = endInvalid
 		x.fault("it switched protocols unasked")
 		x.p.log.Warn("instance switched protocols unasked", "instance", x.inst.ID, "addr", x.inst.Addr)
 		x.release(false)
@@ -26,6 +27,7 @@ func (x *exchange) upgrade() (keep bool) {
 		x.side.end(x)
 		x.side = nil
 		if gone {
+			x.note.end = endClient
 			x.release(false)
 			return false
 		}
@@ -37,12 +39,18 @@ func (x *exchange) upgrade() (keep bool) {
 	out = appendField(out, "Upgrade", x.q.Protocol)
 	out = append(out, "\r\n"...)
 	c.out = out
+	if x.note.logged {
+		x.note.first = time.Now()
+	}
+	x.note.heads += int64(len(out))
 	c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
 	if _, err := c.in.Write(out); err == nil {
 		x.status = http.StatusSwitchingProtocols
-		x.count()
+		x.observed()
 		x.well()
 		x.tunnel()
+	} else {
+		x.lostClient(err)
 	}
 	x.release(false)
 	c.in.Close()
@@ -81,31 +89,49 @@ func equalFold(a, b []byte) bool {
 // other direction goes on.
 func (x *exchange) tunnel() {
 	in, up := x.c.in, x.up
-	in.Release()
+	if !x.note.logged { // else the head is needed until the end
+		in.Release()
+	}
 	up.Release()
 	in.Resume()
 	up.Resume()
 	var last atomic.Int64 // when anything passed, in unix nanoseconds
 	last.Store(time.Now().UnixNano())
 	t := &x.snap.cfg.Timeouts
+	var first atomic.Uint32 // the end that came first, from 1 on
+	end := func(e ending) { first.CompareAndSwap(0, uint32(e)) }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		oneWay(up, in, t, &last)
+		oneWay(up, in, t, &last, end)
 	}()
-	oneWay(in, up, t, &last)
+	oneWay(in, up, t, &last, func(e ending) { end(e.mirrored()) })
 	<-done
+	x.note.end = ending(first.Load())
+}
+
+// mirrored returns the same end with client and instance exchanged.
+func (e ending) mirrored() ending {
+	switch e {
+	case endClient:
+		return endInstance
+	case endInstance:
+		return endClient
+	}
+	return e
 }
 
 // oneWay passes bytes from src to dst until src ends. Anything but a clean end
-// ends both directions.
-func oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64) {
+// ends both directions. It says why as if src were the client, before it ends
+// anything.
+func oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64, say func(ending)) {
 	for {
 		now := time.Now()
 		if n := src.Buffered(); n > 0 {
 			last.Store(now.UnixNano())
 			dst.WriteWithin(now, t.Body)
 			if _, err := dst.Write(src.Peek()); err != nil {
+				say(endInstance)
 				break
 			}
 			src.Discard(n)
@@ -116,6 +142,7 @@ func oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64) {
 		case err == nil:
 			continue
 		case errors.Is(err, io.EOF):
+			say(endClient)
 			if dst.CloseWrite() == nil {
 				return
 			}
@@ -124,6 +151,9 @@ func oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64) {
 			if time.Since(time.Unix(0, last.Load())) < t.Tunnel*3/4 {
 				continue
 			}
+			say(endIdle)
+		default:
+			say(endClient)
 		}
 		break
 	}

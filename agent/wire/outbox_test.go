@@ -155,7 +155,8 @@ func TestOutbox_writerKeepsFlushAway(t *testing.T) {
 }
 
 // Flushing callers and the writer share one connection with a reader that is
-// slower than they are: nothing is lost, doubled or torn.
+// slower than they are, after much has waited for the connection: nothing is
+// lost, doubled or torn.
 func TestWriter_flushAndWriterTakeTurns(t *testing.T) {
 	t.Parallel()
 	l := listenLoopback(t)
@@ -171,17 +172,37 @@ func TestWriter_flushAndWriterTakeTurns(t *testing.T) {
 	}
 	defer there.Close()
 
-	o := newOutbox(1 << 20)
+	const callers, each, waiting = 4, 3000, 2000
+	o := newOutbox(9 << 20)
+	body := func(c, i int) []byte {
+		b := bytes.Repeat([]byte{byte(c)}, 3000)
+		b[1], b[2] = byte(i>>8), byte(i)
+		return b
+	}
+	o.arm() // as a sender does that waits for something to send
+	for i := range waiting {
+		if err := o.push(1, nil, body(0, i), false); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	wg.Go(func() { newWriter(conn, 20*time.Second).run(o, &stop) })
-	const callers, each = 4, 3000
+	w := newWriter(conn, 20*time.Second)
+	o.attach(w)
+	wg.Go(func() { w.run(o, &stop) })
+	there.SetReadDeadline(time.Now().Add(20 * time.Second))
+	first := make([]byte, 1)
+	if _, err := there.Read(first); err != nil { // the writer is at it, and has more than goes at once
+		t.Fatal(err)
+	}
 	for c := range callers {
 		wg.Go(func() {
-			body := bytes.Repeat([]byte{byte(c)}, 3000)
-			for i := 0; i < each; {
-				body[1], body[2] = byte(i>>8), byte(i)
-				if err := o.push(1, nil, body, i%2 == 0); errors.Is(err, ErrFull) {
+			i := 0
+			if c == 0 {
+				i = waiting
+			}
+			for i < each {
+				if err := o.push(1, nil, body(c, i), i%2 == 1); errors.Is(err, ErrFull) {
 					o.flush()
 					runtime.Gosched()
 					continue
@@ -192,7 +213,7 @@ func TestWriter_flushAndWriterTakeTurns(t *testing.T) {
 		})
 	}
 	var next [callers]int
-	r := newFrameReader(io.LimitReader(there, callers*each*(3000+frameHead)), 1<<20)
+	r := newFrameReader(io.LimitReader(io.MultiReader(bytes.NewReader(first), there), callers*each*(3000+frameHead)), 1<<20)
 	if err := drain(r, func(kind byte, p []byte) {
 		if i := int(p[1])<<8 | int(p[2]); len(p) != 3000 || kind != 1 || next[p[0]] != i {
 			t.Errorf("frame of %d bytes, number %d of caller %d, not %d", len(p), i, p[0], next[p[0]])

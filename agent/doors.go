@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"math/rand/v2"
 	"net"
 	"net/netip"
 
@@ -60,6 +61,7 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 		return nil
 	}
 	a.doors.proxy, err = proxy.New(proxy.Options{
+		Start:  rand.Uint64(),
 		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Observe: proxyFigures{&a.metrics.Proxy}, Log: log,
 	})
 	if err != nil {

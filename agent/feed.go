@@ -136,12 +136,21 @@ func (a *Agent) setInstances(s *catalog.Snapshot, away map[member.ID]bool) {
 				Service: i.Name, ID: i.ID, Member: i.Member, Addr: i.Addr(), Weight: i.Weight, Backup: i.Backup,
 				Protocol: i.Protocol, SendProxy: i.SendProxy, MaxConnections: i.MaxConnections, SlowStart: i.SlowStart,
 				Health: proxyHealth(i), Maintenance: i.Maintenance, Draining: i.Draining || elsewhere && away[i.Member],
-				Local: i.Member == a.id.id, Load: i.Load,
+				Local: i.Member == a.id.id, Load: i.Load, Machine: machine(s, i),
 			})
 		}
 	}
 	a.doors.proxy.SetInstances(list)
 	a.chooseFallback(services)
+}
+
+// machine is the load of the instance's machine, where that is its member's.
+func machine(s *catalog.Snapshot, i catalog.Instance) float64 {
+	if !i.Beside {
+		return 0
+	}
+	m, _ := s.Member(i.Member)
+	return m.Load.CPU
 }
 
 func proxyHealth(i catalog.Instance) proxy.Health {

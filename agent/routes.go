@@ -30,10 +30,11 @@ func proxyConfig(cfg config.Runtime, fallback string) proxy.Config {
 func proxyRoute(r config.Route) proxy.Route {
 	out := proxy.DefaultRoute(r.Service)
 	out.Name, out.Host, out.Path = r.Name, r.Host, r.Path
-	out.Balance = map[config.Balance]proxy.Balance{
-		config.RoundRobin: proxy.RoundRobin, config.WeightedRoundRobin: proxy.WeightedRoundRobin,
-		config.Random: proxy.Random, config.LeastLoad: proxy.LeastLoad, config.Hash: proxy.Hash,
-	}[r.Balance]
+	out.Balance, out.HashFallback, out.HashBalance = proxyBalance(r.Balance), proxyBalance(r.HashFallback), r.HashBalance
+	out.Queue = proxy.Queue(r.Queue)
+	out.Outlier = proxy.Outlier{
+		Failures: r.Outlier.Failures, Statuses: r.Outlier.Statuses, For: r.Outlier.EjectFor, AtMost: r.Outlier.MaxEject, Percent: r.Outlier.MaxPercent,
+	}
 	out.HashOn = map[string]proxy.HashOn{
 		"header": proxy.HashHeader, "query": proxy.HashQuery, "cookie": proxy.HashCookie,
 		"path": proxy.HashPath, "client_ip": proxy.HashClientIP,
@@ -62,4 +63,11 @@ func proxySticky(s config.Sticky) proxy.Sticky {
 		out.Follow = proxy.FollowInstance
 	}
 	return out
+}
+
+func proxyBalance(b config.Balance) proxy.Balance {
+	return map[config.Balance]proxy.Balance{
+		config.RoundRobin: proxy.RoundRobin, config.WeightedRoundRobin: proxy.WeightedRoundRobin,
+		config.Random: proxy.Random, config.LeastLoad: proxy.LeastLoad, config.Hash: proxy.Hash,
+	}[b]
 }

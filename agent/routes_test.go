@@ -57,8 +57,10 @@ func other(t *testing.T, path string, f reflect.Value) {
 		f.SetString(f.String() + "x")
 	case f.Kind() == reflect.Bool:
 		f.SetBool(!f.Bool())
-	case f.Kind() == reflect.Int:
+	case f.Kind() == reflect.Int || f.Kind() == reflect.Int64:
 		f.SetInt(f.Int() + 1)
+	case f.Type() == reflect.TypeFor[[]int]():
+		f.Set(reflect.ValueOf([]int{599}))
 	default:
 		t.Fatalf("%s: the test knows no other value of a %s", path, f.Type())
 	}

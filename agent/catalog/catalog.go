@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -196,6 +197,7 @@ func (c *Catalog) rebuildLocked(services map[string][]Instance) {
 // see is an instance in the light of what is known of its member.
 func (k *known) see(i Instance) Instance {
 	i.MemberName = k.name
+	i.Beside = i.Address == "" || i.Address == k.addr || loopback(i.Address)
 	if i.Address == "" {
 		i.Address = k.addr
 	}
@@ -209,6 +211,11 @@ func (k *known) see(i Instance) Instance {
 		i.Health, i.Reason = Critical, fmt.Sprintf("its member %s is %s", k.name, k.status)
 	}
 	return i
+}
+
+func loopback(addr string) bool {
+	a, err := netip.ParseAddr(addr)
+	return err == nil && a.IsLoopback() || addr == "localhost"
 }
 
 // Changed returns a channel that is closed at the next change. Take it before

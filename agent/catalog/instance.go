@@ -77,8 +77,9 @@ type Instance struct {
 	Checks []CheckState
 
 	Maintenance bool
-	Draining    bool // takes no new clients; also while its member leaves
-	Load        float64
+	Draining    bool    // takes no new clients; also while its member leaves
+	Load        float64 // as its application reported it
+	Beside      bool    // it runs on its member's machine, as far as its address tells
 
 	Health Health // the worst of its checks, maintenance and its member
 	Reason string // why Health is not passing

@@ -4,41 +4,43 @@ import "strings"
 
 // RouteFile is a block "route"; its label is the route's name.
 type RouteFile struct {
-	Host    *string     `opt:"host"`
-	Path    *string     `opt:"path"`
-	Service *string     `opt:"service"`
-	Balance *string     `opt:"balance"`
-	HashOn  *string     `opt:"hash_on"`
-	Prefer  *string     `opt:"prefer"`
-	Mode    *string     `opt:"mode"`
-	Sticky  *StickyFile `opt:"sticky"`
-	Retry   *RetryFile  `opt:"retry"`
+	Host    *string `opt:"host"`
+	Path    *string `opt:"path"`
+	Service *string `opt:"service"`
+	Balance *string `opt:"balance"`
+	HashOn  *string `opt:"hash_on"`
+
+	HashFallback *string `opt:"hash_fallback"`
+	HashBalance  *int    `opt:"hash_balance_factor"`
+
+	Prefer *string     `opt:"prefer"`
+	Mode   *string     `opt:"mode"`
+	Sticky *StickyFile `opt:"sticky"`
+	Retry  *RetryFile  `opt:"retry"`
+
+	Queue   *QueueFile   `opt:"queue"`
+	Outlier *OutlierFile `opt:"outlier"`
 }
-
-// Balance is how a new client's instance is chosen.
-type Balance string
-
-// The ways to choose.
-const (
-	RoundRobin         Balance = "round_robin"
-	WeightedRoundRobin Balance = "weighted_round_robin"
-	Random             Balance = "random"
-	LeastLoad          Balance = "least_load"
-	Hash               Balance = "hash"
-)
 
 // Route says which requests go to which service, and how.
 type Route struct {
-	Name        string
-	Host        string // lower case; "" any, "*.example.com" any name below
-	Path        string // prefix in escaped form, starts with a slash
-	Service     string
-	Balance     Balance
-	HashOn      HashKey
+	Name    string
+	Host    string // lower case; "" any, "*.example.com" any name below
+	Path    string // prefix in escaped form, starts with a slash
+	Service string
+	Balance Balance
+	HashOn  HashKey
+
+	HashFallback Balance // for requests without the key
+	HashBalance  int     // percent of its part of the requests that an instance gets at most; 0: no bound
+
 	PreferLocal bool
 	Redirect    bool
 	Sticky      Sticky
 	Retry       Retry
+
+	Queue   Queue
+	Outlier Outlier
 }
 
 // HashKey is what Hash balances on.
@@ -50,9 +52,10 @@ type HashKey struct {
 func defaultRoute(name string) *RouteFile {
 	return &RouteFile{
 		Host: ptr(""), Path: ptr("/"), Service: ptr(name),
-		Balance: ptr(string(RoundRobin)), HashOn: ptr(""), Prefer: ptr("any"), Mode: ptr("proxy"),
+		Balance: ptr(string(RoundRobin)), HashOn: ptr(""),
+		HashFallback: ptr(string(RoundRobin)), HashBalance: ptr(125), Prefer: ptr("any"), Mode: ptr("proxy"),
 		Sticky: defaultSticky(),
-		Retry:  defaultRetry(),
+		Retry:  defaultRetry(), Queue: defaultQueue(), Outlier: defaultOutlier(),
 	}
 }
 
@@ -82,8 +85,10 @@ func (f *RouteFile) runtime(c *checker, name string) Route {
 	return Route{
 		Name: name, Host: strings.ToLower(*f.Host), Path: *f.Path, Service: *f.Service,
 		Balance: Balance(*f.Balance), HashOn: f.hashKey(c, at),
+		HashFallback: f.hashFallback(c, at), HashBalance: f.hashBalance(c, at),
 		PreferLocal: *f.Prefer == "local", Redirect: *f.Mode == "redirect",
 		Sticky: f.Sticky.runtime(c, at+".sticky"), Retry: f.Retry.runtime(c, at+".retry"),
+		Queue: f.Queue.runtime(c, at+".queue"), Outlier: f.Outlier.runtime(c, at+".outlier"),
 	}
 }
 

@@ -91,7 +91,7 @@ type backend struct {
 	out      atomic.Bool   // it was ejected, and nobody said yet that this is over
 	queued   atomic.Int32  // clients that are bound to it and wait
 	said     atomic.Uint64 // float64: the load that its application reported
-	machine  atomic.Uint64 // float64: the share of its machine's processors that is in use
+	machine  atomic.Uint64 // float64: what the load of its machine counts
 	inFlight atomic.Int64
 	requests atomic.Uint64
 	fresh    atomic.Uint64
@@ -145,7 +145,21 @@ func (b *backend) avoid(until time.Time) {
 // report takes in what is known of the load there.
 func (b *backend) report(in *Instance) {
 	b.said.Store(math.Float64bits(in.Load))
-	b.machine.Store(math.Float64bits(in.Machine))
+	b.machine.Store(math.Float64bits(strain(in.Machine)))
+}
+
+// strain is what a machine's load counts, in large steps: up to the middle it
+// slows nobody down, and small differences are noise.
+func strain(processors float64) float64 {
+	switch {
+	case processors < 0.5:
+		return 0
+	case processors < 0.75:
+		return 0.25
+	case processors < 0.9:
+		return 0.5
+	}
+	return 0.75
 }
 
 // busy is the larger of both loads: 0 is idle, 1 is full.

@@ -75,6 +75,10 @@ route "shop" {
   service = "store"
   balance = "hash"
   hash_on = "header:X-User"
+
+  hash_fallback       = "least_load"
+  hash_balance_factor = 150
+
   prefer  = "local"
   mode    = "proxy"
   sticky {
@@ -93,6 +97,17 @@ route "shop" {
     on       = ["connect", "keyed", "503"]
     within   = "8s"
     body     = "1MiB"
+  }
+  queue {
+    length  = 20
+    timeout = "3s"
+  }
+  outlier {
+    failures    = 7
+    statuses    = ["500", "503"]
+    eject_for   = "20s"
+    max_eject   = "2m"
+    max_percent = 30
   }
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rondel-project/rondel/agent/gossip"
 	"github.com/rondel-project/rondel/agent/load"
 	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/proxyproto"
 )
 
 // services is this agent's instances with their checks, and all members' as
@@ -122,10 +123,18 @@ func (s *services) specs(r catalog.Registration) ([]check.Spec, error) {
 	}
 	target := catalog.Instance{Address: addr, Port: r.Port}.Addr()
 	specs := make([]check.Spec, 0, len(r.Checks))
+	// The agent asks for itself, and says so where a client would be named.
+	preface := ""
+	switch r.SendProxy {
+	case "v1":
+		preface = string(proxyproto.V1.Append(nil, proxyproto.Header{Local: true}))
+	case "v2":
+		preface = string(proxyproto.V2.Append(nil, proxyproto.Header{Local: true}))
+	}
 	var errs []error
 	for i, c := range r.Checks {
 		spec, err := check.Spec{
-			HTTP: c.HTTP, TCP: c.TCP, TTL: time.Duration(c.TTL), Host: c.Host,
+			HTTP: c.HTTP, TCP: c.TCP, TTL: time.Duration(c.TTL), Host: c.Host, Preface: preface,
 			Interval: time.Duration(c.Interval), Timeout: time.Duration(c.Timeout), Rise: c.Rise, Fall: c.Fall,
 		}.Normalize(target)
 		if err != nil {

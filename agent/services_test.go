@@ -31,3 +31,17 @@ func TestServices_whatIsWorthTelling(t *testing.T) {
 		t.Error("the first record is not told")
 	}
 }
+
+func TestServices_checksOfInstancesThatWantAHeader(t *testing.T) {
+	t.Parallel()
+	s := &services{address: func() string { return "127.0.0.1" }}
+	for version, want := range map[string]string{"": "", "v1": "PROXY UNKNOWN\r\n", "v2": "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"} {
+		specs, err := s.specs(catalog.Registration{Port: 8080, SendProxy: version, Checks: []catalog.Check{{HTTP: "/health"}, {TCP: ":8080"}, {TCP: ":8081"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if specs[0].Preface != want || specs[1].Preface != want || specs[2].Preface != "" {
+			t.Errorf("%q: probes begin with %q, %q and %q", version, specs[0].Preface, specs[1].Preface, specs[2].Preface)
+		}
+	}
+}

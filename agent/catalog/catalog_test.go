@@ -75,7 +75,7 @@ func TestLocal_instanceReachesEveryReader(t *testing.T) {
 	l := open(t, catalog.LocalOptions{Publisher: w})
 	weight := 7
 	r := catalog.Registration{ID: "s1", Name: "shop", Port: 8080, Weight: &weight, Backup: true, Tags: []string{"v2", "blue"},
-		Protocol: catalog.H2C, SendProxy: "v2", MaxConnections: 40, SlowStart: catalog.Duration(30 * time.Second),
+		Protocol: catalog.HTTPS, SendProxy: "v2", MaxConnections: 40, SlowStart: catalog.Duration(30 * time.Second),
 		Checks: []catalog.Check{{HTTP: "/health"}, {TTL: catalog.Duration(1e9)}}}
 	if err := l.Register(r); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestLocal_instanceReachesEveryReader(t *testing.T) {
 	}
 	got := one()
 	if got.Addr() != "10.0.0.11:8080" || got.MemberName != "web1" || got.Weight != 7 || !got.Backup || !reflect.DeepEqual(got.Tags, r.Tags) ||
-		got.Protocol != catalog.H2C || got.SendProxy != "v2" || got.MaxConnections != 40 || got.SlowStart != 30*time.Second {
+		got.Protocol != catalog.HTTPS || got.SendProxy != "v2" || got.MaxConnections != 40 || got.SlowStart != 30*time.Second {
 		t.Errorf("%+v", got)
 	}
 	if got.Health != catalog.Critical || len(c.Snapshot().Passing("shop")) != 0 {

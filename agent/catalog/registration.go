@@ -126,6 +126,9 @@ func (r Registration) Normalize() (Registration, error) {
 	if r.SendProxy != "" && r.SendProxy != "v1" && r.SendProxy != "v2" {
 		fail("SendProxy %q: must be v1 or v2, or absent", r.SendProxy)
 	}
+	if r.SendProxy != "" && (r.Protocol == H2 || r.Protocol == H2C) {
+		fail("SendProxy %q: is for http1 and https; connections of %s carry many clients", r.SendProxy, r.Protocol)
+	}
 	if r.MaxConnections < 0 || r.MaxConnections > maxConnections {
 		fail("MaxConnections %d: must be 0, which is no limit, to %d", r.MaxConnections, maxConnections)
 	}

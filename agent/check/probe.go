@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"time"
 )
 
 // maxReason bounds what is told of an answer.
@@ -35,13 +36,27 @@ func (s Spec) probe(ctx context.Context) (string, error) {
 }
 
 func (s Spec) probeTCP(ctx context.Context) (string, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.TCP)
+	conn, err := s.dial(ctx, "tcp", s.TCP)
 	if err != nil {
 		return "", err
 	}
 	conn.Close()
 	return "connected", nil
+}
+
+// dial makes a connection that begins with the preface.
+func (s Spec) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil || s.Preface == "" {
+		return conn, err
+	}
+	conn.SetWriteDeadline(time.Now().Add(s.Timeout)) // fails on a closed connection, as the write will
+	if _, err := io.WriteString(conn, s.Preface); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 func (s Spec) probeHTTP(ctx context.Context) (string, error) {
@@ -54,6 +69,7 @@ func (s Spec) probeHTTP(ctx context.Context) (string, error) {
 	// A transport of its own: no connection is shared with another probe, let
 	// alone with users, and none is left behind.
 	transport := &http.Transport{
+		DialContext:            s.dial,
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 256 << 10,

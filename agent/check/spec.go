@@ -44,6 +44,10 @@ type Spec struct {
 	Host   string // Host header; the instance's address when empty
 	TLS    bool   // probe a path by https, without verifying the certificate
 
+	// Preface is what connections to the instance begin with, ahead of TLS.
+	// Normalize drops it where the check goes elsewhere.
+	Preface string
+
 	// StatusMin to StatusMax are healthy answers; 0: 200 to 399.
 	StatusMin, StatusMax int
 
@@ -114,7 +118,23 @@ func (s Spec) Normalize(instance string) (Spec, error) {
 			s.TCP = a
 		}
 	}
+	if s.target() != instance {
+		s.Preface = ""
+	}
 	return s, errors.Join(errs...)
+}
+
+// target is the address that a normalized check connects to.
+func (s Spec) target() string {
+	u, err := url.Parse(s.HTTP)
+	if s.HTTP == "" || err != nil {
+		return s.TCP
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 func setDefault[T comparable](v *T, def T) {

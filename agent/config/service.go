@@ -89,6 +89,9 @@ func (f *ServiceFile) runtime(c *checker, id string) Service {
 	c.oneOf(at+".protocol", *f.Protocol, "http1", "https", "h2", "h2c")
 	if *f.SendProxy != "" {
 		c.oneOf(at+".send_proxy", *f.SendProxy, "v1", "v2")
+		if *f.Protocol == "h2" || *f.Protocol == "h2c" {
+			c.fail(at+".send_proxy", *f.SendProxy, `needs protocol = "http1" or "https": a connection of `+*f.Protocol+" carries many clients")
+		}
 	}
 	c.between(at+".max_connections", *f.MaxConnections, 0, 1_000_000)
 	if *f.SlowStart != 0 {

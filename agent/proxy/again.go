@@ -96,7 +96,7 @@ func (x *exchange) forgo(old *try) {
 		}
 	}
 	if body.Done() && !x.resp.Close && x.body.Done() {
-		old.inst.pool.Put(old.up, x.choose.picker.now)
+		x.c.poolOf(old.inst).Put(old.up, x.choose.picker.now)
 	} else {
 		old.up.Close()
 	}

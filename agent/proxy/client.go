@@ -19,16 +19,18 @@ type peer struct {
 	https bool
 
 	protocol string // where the client does not speak HTTP/1 itself
+
+	private private
 }
 
-func newPeer(nc net.Conn) peer {
+func newPeer(nc net.Conn) *peer {
 	p := peerAt(ends(nc))
 	_, p.https = nc.(*tls.Conn)
 	return p
 }
 
-func peerAt(addr, local netip.AddrPort) peer {
-	var p peer
+func peerAt(addr, local netip.AddrPort) *peer {
+	p := &peer{}
 	if !addr.IsValid() { // a Unix socket, say
 		p.text, p.node = []byte("unknown"), []byte("unknown")
 		return p

@@ -42,8 +42,7 @@ type conn struct {
 }
 
 func newConn(p *Proxy, nc net.Conn, secure *tls.Config) *conn {
-	peer := newPeer(nc)
-	c := &conn{p: p, secure: secure, peer: &peer, memo: &memo{}, idle: true}
+	c := &conn{p: p, secure: secure, peer: newPeer(nc), memo: &memo{}, idle: true}
 	buffer := clientBuffer
 	if c.opens = secure != nil || p.config().PeerHeader != PeerHeaderOff; c.opens {
 		buffer = 0 // nothing is read into it before that

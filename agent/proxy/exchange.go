@@ -274,11 +274,11 @@ func (x *exchange) connect() bool {
 			rested = x.snap.cfg.Timeouts.Upstream
 		}
 		if !fresh {
-			x.up = inst.pool.Get(now, rested)
+			x.up = x.c.poolOf(inst).Get(now, rested)
 		}
 		x.reused = x.up != nil
 		if x.up == nil {
-			up, err := inst.pool.Dial()
+			up, err := x.c.poolOf(inst).Dial()
 			if x.note.logged {
 				x.note.dialed += time.Since(now)
 			}
@@ -317,7 +317,7 @@ func (x *exchange) release(reuse bool) {
 	}
 	x.c.use(nil)
 	if reuse && x.body.Done() {
-		x.inst.pool.Put(x.up, time.Now())
+		x.c.poolOf(x.inst).Put(x.up, time.Now())
 	} else {
 		x.up.Close()
 	}

@@ -67,12 +67,19 @@ type Counters struct {
 	Ejected     time.Time // until when real traffic has it out; zero: it is not
 }
 
-// key names an instance across snapshots. Another address is another instance.
+// key names an instance across snapshots. Another address is another instance,
+// and so is another way to speak to it: its connections are of no use then.
 type key struct {
-	service string
-	member  member.ID
-	id      string
-	addr    string
+	service   string
+	member    member.ID
+	id        string
+	addr      string
+	protocol  string
+	sendProxy string
+}
+
+func keyOf(in *Instance) key {
+	return key{in.Service, in.Member, in.ID, in.Addr, in.Protocol, in.SendProxy}
 }
 
 // backend is an instance as it lives on from snapshot to snapshot: its
@@ -80,7 +87,8 @@ type key struct {
 type backend struct {
 	key  key
 	hash uint64 // for rendezvous hashing, the same on every agent
-	pool *http1.Pool
+	cfg  func() *Config
+	pool *http1.Pool // unless it wants PROXY protocol headers, see conn.poolOf
 
 	group *group
 
@@ -104,18 +112,24 @@ type backend struct {
 
 // newBackend reads the configuration in force at each use.
 func newBackend(k key, g *group, cfg func() *Config) *backend {
-	return &backend{
+	b := &backend{
 		key:   k,
 		group: g,
 		hash:  xxhash.Sum64String(string(k.member) + "\x00" + k.id),
-		pool: http1.NewPool(http1.PoolOptions{
-			Dial: func() (net.Conn, error) {
-				return net.DialTimeout("tcp", k.addr, cfg().Timeouts.Connect)
-			},
-			Buffer:  upstreamBuffer,
-			MaxIdle: func() int { return cfg().Limits.IdlePerHost },
-		}),
+		cfg:   cfg,
 	}
+	b.pool = b.newPool(nil)
+	return b
+}
+
+// newPool returns a pool of connections for all clients or, where they begin
+// with a PROXY protocol header, for one.
+func (b *backend) newPool(client *peer) *http1.Pool {
+	return http1.NewPool(http1.PoolOptions{
+		Dial:    func() (net.Conn, error) { return b.reach(client, b.cfg().Timeouts.Connect) },
+		Buffer:  upstreamBuffer,
+		MaxIdle: func() int { return b.cfg().Limits.IdlePerHost },
+	})
 }
 
 func (b *backend) counters() Counters {

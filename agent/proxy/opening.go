@@ -85,7 +85,7 @@ func (c *conn) readPeer(nc net.Conn, cfg *Config) error {
 		return err
 	}
 	if h.Source.IsValid() {
-		*c.peer = peerAt(h.Source, h.Destination)
+		c.peer = peerAt(h.Source, h.Destination)
 	}
 	return nil
 }

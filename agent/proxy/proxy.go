@@ -154,7 +154,7 @@ func (p *Proxy) rebuildLocked() {
 	instances := make([]*instance, 0, len(p.input))
 	kept := make(map[key]*backend, len(p.input))
 	for _, in := range p.input {
-		k := key{in.Service, in.Member, in.ID, in.Addr}
+		k := keyOf(&in)
 		if kept[k] != nil {
 			continue // said twice
 		}
@@ -233,7 +233,7 @@ func (p *Proxy) onlyLoadsLocked(list []Instance) bool {
 	}
 	for n := range list {
 		in := &list[n]
-		p.backends[key{in.Service, in.Member, in.ID, in.Addr}].report(in)
+		p.backends[keyOf(in)].report(in)
 	}
 	return true
 }
@@ -319,6 +319,7 @@ func (p *Proxy) accept(ctx context.Context, ln net.Listener) error {
 		p.connMu.Unlock()
 		p.wg.Go(func() {
 			c.serve()
+			c.peer.leave()
 			p.connMu.Lock()
 			delete(p.conns, c)
 			p.connMu.Unlock()

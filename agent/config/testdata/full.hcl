@@ -50,7 +50,7 @@ service "shop" {
   weight  = 50
   backup  = true
 
-  protocol        = "h2c"
+  protocol        = "https"
   send_proxy      = "v2"
   max_connections = 40
   slow_start      = "30s"

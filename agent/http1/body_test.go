@@ -79,7 +79,8 @@ func TestBody_chunks(t *testing.T) {
 		"zeros":            {"000\r\n\r\n", "000\r\n\r\n", "", nil},
 		"hex":              {"A\r\n0123456789\r\n0\r\n\r\n", "A\r\n0123456789\r\n0\r\n\r\n", "0123456789", nil},
 		"extension":        {"3;a=b\r\nabc\r\n0;c\r\n\r\n", "3\r\nabc\r\n0\r\n\r\n", "abc", nil},
-		"spaced extension": {"3 ; a = \"b c\"\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\n\r\n", "abc", nil},
+		"spaced extension": {"3; a = \"b c\"\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\n\r\n", "abc", nil},
+		"space before ;":   {"3 ;a\r\nabc\r\n0\r\n\r\n", "", "", ErrChunk},
 		"trailers":         {"0\r\nX-Sum: 1\r\nX-Secret: 2\r\nContent-Length: 3\r\n\r\n", "0\r\nX-Sum: 1\r\n\r\n", "", nil},
 		"dropped trailers": {"0\r\nX-Secret: 2\r\n\r\n", "0\r\n\r\n", "", nil},
 		"space, no ;":      {"3 \r\nabc\r\n0\r\n\r\n", "", "", ErrChunk},
@@ -156,7 +157,7 @@ func TestBody_sizedAndUntilClose(t *testing.T) {
 // FuzzChunks holds the chunk reader against net/http's: a body that we pass on
 // has the same data there, before and after passing here.
 func FuzzChunks(f *testing.F) {
-	for _, s := range []string{"3\r\nabc\r\n0\r\n\r\n", "0\r\nA: b\r\n\r\n", "3;x=\"y\"\r\nabc\r\n1\r\nd\r\n0\r\n\r\nREST", "ffffffffffffffff\r\n", "5 \r\nhello\r\n0\r\n\r\n"} {
+	for _, s := range []string{"3\r\nabc\r\n0\r\n\r\n", "0\r\nA: b\r\n\r\n", "3;x=\"y\"\r\nabc\r\n1\r\nd\r\n0\r\n\r\nREST", "ffffffffffffffff\r\n", "5 \r\nhello\r\n0\r\n\r\n", "5 ;x\r\nhello\r\n0\r\n\r\n"} {
 		f.Add([]byte(s), uint16(3))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, at uint16) {

@@ -13,7 +13,6 @@ type chunkState uint8
 const (
 	sizeStart chunkState = iota
 	sizeDigits
-	sizeSpace // whitespace that only an extension may follow
 	extension
 	sizeLF
 	dataBytes
@@ -56,7 +55,7 @@ func (c *chunkReader) step(p []byte) (out []byte, used int, err error) {
 				return p[:o], i, ErrChunk
 			}
 			fallthrough
-		case sizeSpace, extension:
+		case extension:
 			if err := c.sizeEnd(b); err != nil {
 				return p[:o], i, err
 			}
@@ -111,9 +110,6 @@ func (c *chunkReader) step(p []byte) (out []byte, used int, err error) {
 func (c *chunkReader) sizeEnd(b byte) error {
 	switch {
 	case b == '\r':
-		if c.state == sizeSpace {
-			return ErrChunk
-		}
 		c.state = sizeLF
 		return nil
 	case c.state == extension:
@@ -122,8 +118,6 @@ func (c *chunkReader) sizeEnd(b byte) error {
 		}
 	case b == ';':
 		c.state = extension
-	case b == ' ' || b == '\t':
-		c.state = sizeSpace
 	default:
 		return ErrChunk
 	}

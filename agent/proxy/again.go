@@ -52,8 +52,9 @@ func (x *exchange) unwanted() bool {
 
 // elsewhere gives an answer up whose status the route does not want, for that
 // of another instance, and reports whether that one is connected. It is given
-// up no sooner than that: where there is no other instance, it is what the client
-// gets. It may wait for a connection.
+// up no sooner than that: where there is no other instance with room, it is what
+// the client gets. It BLOCKS where it has to make a connection, but does not
+// wait in line: two instances' requests could wait for each other there.
 func (x *exchange) elsewhere() bool {
 	if !x.unwanted() {
 		return false
@@ -74,10 +75,14 @@ func (x *exchange) elsewhere() bool {
 		return false
 	}
 	x.p.log.Debug("answer not wanted", "instance", x.inst.ID, "addr", x.inst.Addr, "attempt", x.tries, "status", x.resp.Status)
-	old := x.try
-	x.stale = false
-	if !x.connect() {
-		x.try = old
+	old, note := x.try, x.note
+	x.stale, x.holding = false, true
+	found := x.connect()
+	x.holding = false
+	if !found {
+		dialed := x.note.dialed
+		x.try, x.note = old, note
+		x.note.dialed = dialed
 		return false
 	}
 	x.forgo(&old)

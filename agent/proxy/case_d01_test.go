@@ -118,6 +118,7 @@ var smuggled = map[string]struct {
 	"only an extension":       {post(chunkedField, ";a\r\nhello\r\n0\r\n\r\n"), 400, ""},
 	"space before size":       {post(chunkedField, " 5\r\nhello\r\n0\r\n\r\n"), 400, ""},
 	"space after size":        {post(chunkedField, "5 \r\nhello\r\n0\r\n\r\n"), 400, ""},
+	"space before extension":  {post(chunkedField, "5 ;a\r\nhello\r\n0\r\n\r\n"), 400, ""},
 	"tab after size":          {post(chunkedField, "5\t\r\nhello\r\n0\r\n\r\n"), 400, ""},
 	"a request as data":       {post(chunkedField, "24\r\n0\r\n\r\nGET /evil HTTP/1.1\r\nHost: x\r\n\r\n\r\n0\r\n\r\n"), 200, "POST /p 0\r\n\r\nGET /evil HTTP/1.1\r\nHost: x\r\n\r\n"},
 	"a request in data":       {post("Content-Length: 33\r\n", "GET /evil HTTP/1.1\r\nHost: evil\r\n\r"), 200, "POST /p GET /evil HTTP/1.1\r\nHost: evil\r\n\r"},

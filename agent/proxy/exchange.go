@@ -56,6 +56,7 @@ type exchange struct {
 	tries   int
 	status  int  // of the answer that has begun to leave; 0: none
 	counted bool // the observer knows
+	holding bool // an answer is kept back until another instance is connected
 	resp    http1.Response
 	flow    flow
 	note    noted
@@ -258,7 +259,7 @@ func (x *exchange) connect() bool {
 		if inst == nil {
 			x.choose.picker.now = now
 			inst = x.pick()
-			if inst == nil && x.choose.full {
+			if inst == nil && x.choose.full && !x.holding {
 				inst = x.park()
 				now = time.Now()
 			}

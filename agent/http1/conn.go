@@ -12,6 +12,8 @@ import (
 type Limits struct {
 	Head int           // bytes, with the first line
 	Time time.Duration // from the first byte to the last; 0: the read deadline alone
+
+	Since time.Time // what HeadSince said of a head that had come in part, when it is read on
 }
 
 // Conn is a network connection with the bytes received on it that nobody has
@@ -39,6 +41,33 @@ func NewConn(nc net.Conn, size int) *Conn {
 	c.probe.init(nc)
 	return c
 }
+
+// Without returns a Conn that has no receive buffer until it is lent one.
+func Without(nc net.Conn, size int) *Conn { return &Conn{Conn: nc, size: size} }
+
+// Lend gives a Conn a receive buffer that has none.
+func (c *Conn) Lend(buf []byte) { c.buf = buf }
+
+// HasBuffer reports whether there is a receive buffer.
+func (c *Conn) HasBuffer() bool { return c.buf != nil }
+
+// Strip takes the receive buffer away. Nothing may be unconsumed in it.
+func (c *Conn) Strip() []byte {
+	buf := c.buf
+	c.buf, c.r, c.w, c.held = nil, 0, 0, 0
+	return buf
+}
+
+// Become goes on over another form of the same network connection, with a receive
+// buffer of size bytes as a rule.
+func (c *Conn) Become(nc net.Conn, size int) {
+	c.Conn, c.size = nc, size
+	c.read, c.write, c.probe = timer{}, timer{}, probe{}
+	c.probe.init(nc)
+}
+
+// Rewind makes the head that ReadHead returned last, of n bytes, the next one again.
+func (c *Conn) Rewind(n int) { c.r, c.held = c.held-n, 0 }
 
 // Buffered returns how many received bytes are unconsumed.
 func (c *Conn) Buffered() int { return c.w - c.r }
@@ -77,7 +106,7 @@ func (c *Conn) Release() { c.held = 0 }
 // ErrClosed means that the other side closed before the first byte. A deadline
 // that passes leaves what had arrived in Buffered.
 func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
-	c.held, c.partial = 0, time.Time{}
+	c.held, c.partial = 0, lim.Since
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 		if len(c.buf) > 4*c.size {
@@ -100,10 +129,14 @@ func (c *Conn) ReadHead(lim Limits) ([]byte, error) {
 			c.r, c.held = end, end
 			return head, nil
 		}
-		if c.w > c.r && lim.Time > 0 && !timed {
+		if c.w > c.r && !timed {
 			timed = true
-			c.partial = time.Now()
-			c.ReadWithin(c.partial, lim.Time)
+			if c.partial.IsZero() {
+				c.partial = time.Now()
+			}
+			if lim.Time > 0 {
+				c.ReadWithin(c.partial, lim.Time)
+			}
 		}
 		if c.w == len(c.buf) {
 			moved := c.room(lim.Head + 1)

@@ -17,6 +17,7 @@ import (
 
 const (
 	lingerFor   = 2 * time.Second
+	stayFor     = 100 * time.Millisecond // with a goroutine, after a request that was none for a loop
 	retainedOut = 32 << 10
 )
 
@@ -24,6 +25,7 @@ const (
 // answered, and reads the next.
 type conn struct {
 	p      *Proxy
+	home   *loopClient // to which it returns when it has nothing to do; nil: none
 	in     *http1.Conn
 	opens  bool        // something comes ahead of the first request, see open
 	secure *tls.Config // what open speaks; nil: no TLS
@@ -51,56 +53,94 @@ func newConn(p *Proxy, nc net.Conn, secure *tls.Config) *conn {
 	return c
 }
 
-// serve answers requests until either side wants no more.
-func (c *conn) serve() {
-	if c.opens && !c.open(c.p.config()) {
-		c.in.Close()
-		return
+// serve answers requests until either side wants no more. It reports false
+// where the connection has not ended but gone back to its event loop.
+func (c *conn) serve(h handed) (ended bool) {
+	if c.opens {
+		c.opens = false
+		if !c.open(c.p.config()) {
+			c.in.Close()
+			return true
+		}
+		if c.secure == nil && c.p.loops.adopt(c) {
+			return false
+		}
 	}
-	linger := false
-	first := true
-	for {
-		snap := c.p.snap.Load()
-		wait := snap.cfg.Timeouts.Idle
-		if first {
-			wait = snap.cfg.Timeouts.Header
-		}
-		c.inFrom, c.outFrom = c.in.Consumed(), c.in.Sent()
-		c.in.ReadWithin(time.Now(), wait)
-		if c.p.draining.Load() { // looked at after the deadline, which undoes endIfIdle's
-			break
-		}
-		head, err := c.in.ReadHead(http1.Limits{Head: snap.cfg.Limits.RequestHead, Time: snap.cfg.Timeouts.Header})
-		c.busy()
-		if err == nil {
-			err = c.req.Parse(head)
-		}
-		if err != nil {
-			linger = c.refuse(err, &snap.cfg)
-			break
-		}
-		if keep := c.answer(); !keep {
-			linger = !c.x.body.Done() || c.in.Buffered() > 0
-			break
-		}
-		first = false
-		if !c.rest() {
-			break
-		}
+	linger, back := h.linger, false
+	switch {
+	case h.refused != nil:
+		linger = c.refuse(h.refused, c.p.config())
+	case !h.linger:
+		linger, back = c.converse(h)
+	}
+	if back {
+		return false
 	}
 	if linger {
 		c.linger()
 	}
 	c.in.Close()
+	return true
 }
 
-// answer has the request answered that was just read. Only meanwhile the
-// connection holds a buffer to write from: most connections wait, most of the time.
-func (c *conn) answer() (keep bool) {
+// converse reads requests and has them answered; the first one may have been
+// begun elsewhere. At the end it reports whether the client has yet to be
+// listened to, or has gone back to its loop.
+func (c *conn) converse(h handed) (linger, back bool) {
+	first, resume, odd := c.home == nil, h.resume, h.odd
+	for {
+		if resume == nil {
+			snap := c.p.snap.Load()
+			wait := snap.cfg.Timeouts.Idle
+			switch {
+			case first:
+				wait = snap.cfg.Timeouts.Header
+			case c.home != nil:
+				wait = stayFor
+			}
+			c.inFrom, c.outFrom = c.in.Consumed(), c.in.Sent()
+			c.in.ReadWithin(time.Now(), wait)
+			if c.p.draining.Load() { // looked at after the deadline, which undoes endIfIdle's
+				return false, false
+			}
+			head, err := c.in.ReadHead(http1.Limits{Head: snap.cfg.Limits.RequestHead, Time: snap.cfg.Timeouts.Header})
+			if c.home != nil && timeout(err) && c.in.Buffered() == 0 && c.goHome() {
+				return false, true
+			}
+			c.busy()
+			if err == nil {
+				err = c.req.Parse(head)
+			}
+			if err != nil {
+				return c.refuse(err, &snap.cfg), false
+			}
+			odd = !c.plain()
+		}
+		if keep := c.answer(resume); !keep {
+			return !c.x.body.Done() || c.in.Buffered() > 0, false
+		}
+		first, resume = false, nil
+		odd = odd || c.x.inst != nil && !c.x.inst.key.plain()
+		if !c.rest() {
+			return false, false
+		}
+		if c.home != nil && !odd && c.goHome() {
+			return false, true
+		}
+	}
+}
+
+// answer has the request answered that was just read, or goes on with it by
+// resume. Only meanwhile the connection holds a buffer to write from: most
+// connections wait, most of the time.
+func (c *conn) answer(resume func() (keep bool)) (keep bool) {
 	buf := c.p.outs.Get().(*[]byte)
 	c.out = (*buf)[:0]
-	c.x.begin(c)
-	keep = c.x.serve()
+	if resume != nil {
+		keep = resume()
+	} else {
+		keep = c.fresh()
+	}
 	if cap(c.out) <= retainedOut {
 		*buf = c.out
 		c.p.outs.Put(buf)
@@ -117,7 +157,7 @@ func (c *conn) refuse(err error, cfg *Config) bool {
 	switch {
 	case errors.As(err, &bad):
 		status, reason = bad.Status, bad.Reason
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() > 0 && !c.p.draining.Load():
+	case timeout(err) && c.in.Buffered() > 0 && !c.p.draining.Load():
 		status, reason = http.StatusRequestTimeout, "the request head took too long"
 	default:
 		return false
@@ -208,8 +248,10 @@ func (c *conn) aborted() bool {
 	return c.dead
 }
 
-// gone reports whether an error means that the other side is no longer there,
+func timeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// departed reports whether an error means that the other side is no longer there,
 // as opposed to slow.
-func gone(err error) bool {
-	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.ErrShortBuffer)
+func departed(err error) bool {
+	return err != nil && !timeout(err) && !errors.Is(err, io.ErrShortBuffer)
 }

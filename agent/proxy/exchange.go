@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/http1"
@@ -317,10 +316,14 @@ func (x *exchange) release(reuse bool) {
 		x.side = nil
 	}
 	x.c.use(nil)
-	if reuse && x.body.Done() {
-		x.c.poolOf(x.inst).Put(x.up, time.Now())
-	} else {
+	u, inLoop := x.up.Conn.(*loopInst)
+	switch {
+	case !reuse || !x.body.Done():
 		x.up.Close()
+	case inLoop:
+		u.rest(time.Now())
+	default:
+		x.c.poolOf(x.inst).Put(x.up, time.Now())
 	}
 	x.up = nil
 	x.inst.leave()
@@ -337,7 +340,7 @@ func (x *exchange) once() outcome {
 	n, err := x.up.Write(x.c.out)
 	x.wrote(n, err)
 	if err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		if timeout(err) {
 			return timedOut
 		}
 		// An answer may have come before the instance closed.

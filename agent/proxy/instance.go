@@ -78,6 +78,12 @@ type key struct {
 	sendProxy string
 }
 
+// plain reports whether the instance speaks HTTP/1.1 over TCP and nothing else,
+// so that its connections can be carried in event loops.
+func (k *key) plain() bool {
+	return k.sendProxy == "" && (k.protocol == "" || k.protocol == "http1")
+}
+
 func keyOf(in *Instance) key {
 	return key{in.Service, in.Member, in.ID, in.Addr, in.Protocol, in.SendProxy}
 }
@@ -91,6 +97,9 @@ type backend struct {
 	pool *http1.Pool // unless it wants PROXY protocol headers, see conn.poolOf
 
 	group *group
+
+	resting [][]*loopInst // of each event loop, whose worker's lock guards it
+	gone    atomic.Bool   // deregistered
 
 	suspect  atomic.Int64  // unix nanoseconds until which it is avoided, after a failed connect or while it is ejected
 	up       atomic.Int64  // when it came up, in unix nanoseconds; 0: it was up from the start
@@ -111,12 +120,13 @@ type backend struct {
 }
 
 // newBackend reads the configuration in force at each use.
-func newBackend(k key, g *group, cfg func() *Config) *backend {
+func newBackend(k key, g *group, cfg func() *Config, loops int) *backend {
 	b := &backend{
-		key:   k,
-		group: g,
-		hash:  xxhash.Sum64String(string(k.member) + "\x00" + k.id),
-		cfg:   cfg,
+		key:     k,
+		group:   g,
+		hash:    xxhash.Sum64String(string(k.member) + "\x00" + k.id),
+		cfg:     cfg,
+		resting: make([][]*loopInst, loops),
 	}
 	b.pool = b.newPool(nil)
 	return b

@@ -33,6 +33,7 @@ type Options struct {
 	Start    uint64   // where rounds begin: not always at the same instance after a restart
 	Observe  Observers
 	Access   *accesslog.Log
+	Loops    int // event loops that carry plain requests; 0: as many as fit the machine, -1: none
 	Log      hclog.Logger
 }
 
@@ -50,6 +51,7 @@ type Proxy struct {
 	access   *accesslog.Log // nil: there is none
 	buffers  sync.Pool      // of *[]byte, bigBuffer long, for large bodies
 	outs     sync.Pool      // of *[]byte, for requests under way
+	loops    *loops
 
 	snap     atomic.Pointer[snapshot]
 	position atomic.Uint64
@@ -66,7 +68,7 @@ type Proxy struct {
 
 	connMu sync.Mutex // guards conns; taken when a connection comes or goes
 	conns  map[*conn]struct{}
-	wg     sync.WaitGroup // one per connection
+	wg     sync.WaitGroup // one per connection, here or in a loop
 }
 
 // New returns a proxy that has no instances yet. It starts nothing.
@@ -99,6 +101,7 @@ func New(opt Options) (*Proxy, error) {
 	p.unrouted = p.observe.Route("")
 	p.buffers.New = func() any { b := make([]byte, bigBuffer); return &b }
 	p.outs.New = func() any { b := make([]byte, 0, 4<<10); return &b }
+	p.loops = newLoops(p, opt.Loops)
 	p.SetPosition(opt.Position)
 	p.mu.Lock()
 	p.rebuildLocked()
@@ -160,7 +163,7 @@ func (p *Proxy) rebuildLocked() {
 		}
 		b := p.backends[k]
 		if b == nil {
-			b = newBackend(k, p.groupLocked(in.Service), p.config)
+			b = newBackend(k, p.groupLocked(in.Service), p.config, p.loops.n)
 		}
 		kept[k] = b
 		b.report(&in)
@@ -174,6 +177,7 @@ func (p *Proxy) rebuildLocked() {
 	for k, b := range p.backends {
 		if kept[k] == nil {
 			b.pool.Close()
+			p.loops.forget(b)
 			p.retired.add(b)
 		}
 	}
@@ -263,10 +267,13 @@ func (p *Proxy) Run(ctx context.Context, listeners ...net.Listener) error {
 	loops.Wait()
 	p.drain()
 	p.mu.Lock()
+	list := make([]*backend, 0, len(p.backends))
 	for _, b := range p.backends {
 		b.pool.Close()
+		list = append(list, b)
 	}
 	p.mu.Unlock()
+	p.loops.close(list)
 	select {
 	case err := <-errs:
 		return err
@@ -278,6 +285,7 @@ func (p *Proxy) Run(ctx context.Context, listeners ...net.Listener) error {
 // Close ends all connections at once; it cuts a graceful stop short.
 func (p *Proxy) Close() {
 	p.draining.Store(true)
+	p.loops.abort()
 	p.connMu.Lock()
 	defer p.connMu.Unlock()
 	for c := range p.conns {
@@ -313,18 +321,28 @@ func (p *Proxy) accept(ctx context.Context, ln net.Listener) error {
 			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
 		}
 		pause = 0
+		if secure == nil && p.config().PeerHeader == PeerHeaderOff && p.loops.take(nc) {
+			continue
+		}
 		c := newConn(p, nc, secure)
 		p.connMu.Lock()
 		p.conns[c] = struct{}{}
 		p.connMu.Unlock()
-		p.wg.Go(func() {
-			c.serve()
-			c.peer.leave()
-			p.connMu.Lock()
-			delete(p.conns, c)
-			p.connMu.Unlock()
-		})
+		p.wg.Add(1)
+		go p.carry(c, handed{})
 	}
+}
+
+// carry is the goroutine of a connection.
+func (p *Proxy) carry(c *conn, h handed) {
+	if !c.serve(h) {
+		return
+	}
+	c.peer.leave()
+	p.connMu.Lock()
+	delete(p.conns, c)
+	p.connMu.Unlock()
+	p.wg.Done()
 }
 
 // sweep closes connections to instances that nobody has used for a while.
@@ -350,6 +368,7 @@ func (p *Proxy) sweep(ctx context.Context) {
 					b.group.serve() // suspicion may have ended
 				}
 			}
+			p.loops.sweep(now, list)
 		}
 	}
 }
@@ -357,6 +376,7 @@ func (p *Proxy) sweep(ctx context.Context) {
 // drain waits for requests to end, and makes them end when the time is up.
 func (p *Proxy) drain() {
 	p.draining.Store(true)
+	p.loops.drain()
 	p.connMu.Lock()
 	for c := range p.conns {
 		c.endIfIdle()

@@ -216,7 +216,7 @@ func watchClient(in *http1.Conn) *watcher {
 		in.ReadWithin(time.Now(), 0)
 		for !w.stop.Load() {
 			if err := in.Fill(); err != nil {
-				if gone(err) && !w.stop.Load() {
+				if departed(err) && !w.stop.Load() {
 					close(w.left)
 				}
 				return

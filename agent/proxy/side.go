@@ -127,7 +127,7 @@ func (s *side) watch(in, up *http1.Conn) {
 	in.ReadWithin(time.Now(), 0)
 	for !s.stop.Load() {
 		if err := in.Fill(); err != nil {
-			if gone(err) {
+			if departed(err) {
 				s.client(err, up)
 			}
 			return

@@ -47,5 +47,12 @@ func Write(fd int, p []byte) (int, error) {
 	return done, nil
 }
 
+// Quiet reports whether a connection is open and has nothing to be read.
+func Quiet(fd int) bool {
+	var one [1]byte
+	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&one[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	return errno == unix.EAGAIN
+}
+
 // Close closes a descriptor.
 func Close(fd int) { unix.Close(fd) }

@@ -127,6 +127,19 @@ func (l *Loop) Again(at int32) {
 	}
 }
 
+// Writable has the handler at a place called once what is written there is taken
+// again, or at once if it is already. It is for those whose Write has returned
+// ErrAgain.
+func (l *Loop) Writable(at int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := &l.places[at]; !l.closed && p.handler != nil {
+		event := l.event(at)
+		event.Events |= unix.EPOLLOUT
+		unix.EpollCtl(l.poll, unix.EPOLL_CTL_MOD, p.fd, &event) // fails only on a closed descriptor
+	}
+}
+
 func (l *Loop) event(at int32) unix.EpollEvent {
 	return unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET, Fd: at, Pad: l.places[at].turn}
 }

@@ -25,6 +25,9 @@ func (*Loop) Remove(int32) {}
 // Again does nothing.
 func (*Loop) Again(int32) {}
 
+// Writable does nothing.
+func (*Loop) Writable(int32) {}
+
 // Run returns ErrUnsupported.
 func (*Loop) Run(context.Context) error { return ErrUnsupported }
 
@@ -36,6 +39,9 @@ func Read(int, []byte) (int, error) { return 0, ErrUnsupported }
 
 // Write returns ErrUnsupported.
 func Write(int, []byte) (int, error) { return 0, ErrUnsupported }
+
+// Quiet returns false.
+func Quiet(int) bool { return false }
 
 // Close does nothing.
 func Close(int) {}

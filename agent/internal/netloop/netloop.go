@@ -20,7 +20,8 @@ type Handler interface {
 	// Ready says that something arrived since the last Read, or, with hup, that
 	// the other side has ended its half or the connection has failed. It is not
 	// called again before more arrives, so the handler must read until Read
-	// returns less than it could have. After Remove it may be called once more.
+	// returns less than it could have. After Remove it may be called once more,
+	// and after Writable also because something can be written.
 	Ready(hup bool)
 }
 
@@ -29,6 +30,8 @@ type Options struct {
 	// Round, if set, is called in the loop's goroutine after each bunch of
 	// connections that were ready.
 	Round func()
+	// Loops, if positive, is how many loops a pool has.
+	Loops int
 	// Failed, if set, is told why a pool's loop ended before its time.
 	Failed func(error)
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxLoops bounds how many loops share an agent's connections. One carries more
-// than the session engine behind it does.
+// maxLoops bounds how many loops share an agent's connections as a rule. One
+// carries more than the session engine behind it does.
 const maxLoops = 4
 
 // Pool shares connections among loops. It has none before the first connection:
@@ -48,7 +48,11 @@ func (p *Pool) Next() (*Loop, error) {
 
 func (p *Pool) start() error {
 	var loops []*Loop
-	for range max(1, min(maxLoops, runtime.GOMAXPROCS(0)/2)) {
+	n := p.o.Loops
+	if n <= 0 {
+		n = max(1, min(maxLoops, runtime.GOMAXPROCS(0)/2))
+	}
+	for range n {
 		l, err := New(p.o)
 		if err != nil {
 			for _, l := range loops {

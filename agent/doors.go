@@ -62,7 +62,7 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 	}
 	a.doors.proxy, err = proxy.New(proxy.Options{
 		Start:  rand.Uint64(),
-		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Observe: proxyFigures{&a.metrics.Proxy}, Log: log,
+		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Bindings: proxySessions{a.engine}, Observe: proxyFigures{&a.metrics.Proxy}, Log: log,
 	})
 	if err != nil {
 		return err

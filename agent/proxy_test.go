@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 // site is three agents on real sockets and the instances of one shop.
 type site struct {
 	agents []*Agent
+	stops  []func() // of each
 	shops  []*shop
 }
 
@@ -38,11 +40,11 @@ type shop struct {
 	srv   *httptest.Server
 }
 
-func newSite(t *testing.T, agents, shops int) *site {
+func newSite(t *testing.T, agents, shops int, configure ...func(*config.Runtime)) *site {
 	t.Helper()
 	s := &site{}
 	for range agents {
-		s.addAgent(t, agents)
+		s.addAgent(t, agents, configure...)
 	}
 	for n := range shops {
 		s.addShop(t, fmt.Sprintf("shop%d", n+1), s.agents[n%agents])
@@ -102,14 +104,15 @@ func (s *site) addAgent(t testing.TB, expect int, configure ...func(*config.Runt
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		a.doors.proxy.Close() // a test that failed may have left requests behind
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s ended: %v", name, err)
 		}
 	})
-	s.agents = append(s.agents, a)
+	t.Cleanup(stop)
+	s.agents, s.stops = append(s.agents, a), append(s.stops, stop)
 }
 
 func (s *site) addShop(t *testing.T, name string, a *Agent) *shop {
@@ -160,6 +163,8 @@ func (sh *shop) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	case "/logout":
 		w.Header().Set("Rondel-Session", "drop")
 		sh.api(w, q, "DELETE", id, "")
+	case "/give":
+		http.SetCookie(w, &http.Cookie{Name: "JSESSIONID", Value: q.URL.RawQuery, Path: "/"})
 	case "/headers":
 		json.NewEncoder(w).Encode(q.Header)
 	case "/events":

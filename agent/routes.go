@@ -51,7 +51,8 @@ func proxyRoute(r config.Route) proxy.Route {
 
 func proxySticky(s config.Sticky) proxy.Sticky {
 	out := proxy.Sticky{
-		Cookie: s.Cookie, Learn: s.Learn, HTTPOnly: s.HTTPOnly, Path: s.Path, Domain: s.Domain, MaxAge: s.MaxAge,
+		Cookie: s.Cookie, Strict: s.Strict, Learn: s.Learn, LearnPath: s.LearnPath, LearnQuery: s.LearnQuery, LearnHeader: s.LearnHeader,
+		HTTPOnly: s.HTTPOnly, Path: s.Path, Domain: s.Domain, MaxAge: s.MaxAge,
 		SameSite: map[http.SameSite]string{
 			http.SameSiteLaxMode: "Lax", http.SameSiteStrictMode: "Strict", http.SameSiteNoneMode: "None",
 		}[s.SameSite],

@@ -79,7 +79,8 @@ func TestLoad_fullFileReachesRuntime(t *testing.T) {
 	if s := r.Services[0]; s.ID != "shop" || s.Name != "store" || len(s.Checks) != 3 || s.Checks[1].Interval != 2*time.Second || s.Checks[2].TTL != 15*time.Second {
 		t.Errorf("service: %+v", s)
 	}
-	if x := r.Routes[0]; x.Host != "*.example.com" || x.HashOn != (HashKey{"header", "X-User"}) || !x.PreferLocal || x.Retry.Idempotent || !x.Retry.Keyed || !slices.Equal(x.Retry.Statuses, []int{503}) || x.Retry.Within != 8*time.Second || x.Retry.Body != 1<<20 || x.Sticky.MaxAge != 24*time.Hour {
+	if x := r.Routes[0]; x.Host != "*.example.com" || x.HashOn != (HashKey{"header", "X-User"}) || !x.PreferLocal || x.Retry.Idempotent || !x.Retry.Keyed || !slices.Equal(x.Retry.Statuses, []int{503}) || x.Retry.Within != 8*time.Second || x.Retry.Body != 1<<20 || x.Sticky.MaxAge != 24*time.Hour ||
+		x.Sticky.LearnHeader != "x-session" || x.Sticky.LearnPath != "jsessionid" || x.Sticky.LearnQuery != "sid" || !x.Sticky.Strict {
 		t.Errorf("route: %+v", x)
 	}
 	if r.Proxy.HTTP != netip.MustParseAddrPort("10.0.0.5:9780") || r.Redis.Address.IsValid() || r.Proxy.HTTPS.IsValid() || len(r.Proxy.TrustedProxies) != 3 {

@@ -53,9 +53,14 @@ const (
 
 // Sticky is a route's sticky block. With no Cookie the route has no sessions.
 type Sticky struct {
-	Cookie   string
-	Follow   Follow
-	Learn    string // the application's own cookie, for clients that bring only that; "" for none
+	Cookie string
+	Follow Follow
+	Strict bool // rather no answer than one from where the session is not
+	// Where the application's own session id is, for clients that bring only that;
+	// "" for nowhere: in a cookie, a parameter of the path (";name=value"), one of
+	// the query, a header (in lower case).
+	Learn, LearnPath, LearnQuery, LearnHeader string
+
 	SameSite string // "Lax", "Strict", "None", or "" for no such attribute
 	Secure   Secure
 	HTTPOnly bool

@@ -16,9 +16,9 @@
 //     successors, then anywhere, and the same answer carries the one cookie
 //     that says so. Where a client goes without a usable tag is computed from
 //     its session id, so parallel requests of one client agree.
-//   - With Sticky.Learn, a client that brings the application's own cookie alone
-//     keeps session and instance at the agent that saw that cookie set; other
-//     agents agree among themselves where it goes.
+//   - With Sticky.Learn, a client that brings the application's own id alone,
+//     in a cookie, the address or a header, keeps session and instance at every
+//     agent, for as long as Bindings keeps what was learned.
 //   - Round robin is exactly even over new clients.
 //   - A request that provably did not reach an instance is tried elsewhere
 //     whatever its method; any other only when it may be repeated, its whole

@@ -40,11 +40,12 @@ type exchange struct {
 	choose chooser
 	origin origin
 	reqID  [32]byte
-	id     string    // of the session, as the application gets it
-	minted string    // the member that id was made for, when it was made here
-	sent   bool      // an instance may have seen id
-	chosen *instance // that an event loop has picked and has no connection to
-	parked parked    // how waiting for room ended
+	id     string        // of the session, as the application gets it
+	minted string        // the member that id was made for, when it was made here
+	sent   bool          // an instance may have seen id
+	chosen *instance     // that an event loop has picked and has no connection to
+	parked parked        // how waiting for room ended
+	kept   chan struct{} // closed once what an answer binds is kept by all; nil: nothing to wait for
 
 	try
 	body    http1.Body
@@ -199,8 +200,8 @@ func (x *exchange) claim(wait bool) bool {
 		return true
 	}
 	*cl = x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
-	if x.rt.Sticky.Learn != "" {
-		x.p.learned.recall(x.p.sessions, x.rt, x.q, cl)
+	if !x.recall(wait) {
+		return false
 	}
 	if cl.standing == known && x.p.exists.unsure(cl, x.snap.cfg.SessionTTL, x.began) {
 		if !wait {

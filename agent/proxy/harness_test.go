@@ -220,6 +220,7 @@ type setup struct {
 	sess     *fakeSessions
 	position int
 	apps     []Instance
+	bindings Bindings
 }
 
 func instanceOf(a *app, m member.ID) Instance {
@@ -239,7 +240,7 @@ func startRig(t testing.TB, s setup) *rig {
 	if s.sess == nil {
 		s.sess = newSessions()
 	}
-	p, err := New(Options{Config: s.cfg, Sessions: s.sess, TagKey: []byte("secret"), Position: s.position})
+	p, err := New(Options{Config: s.cfg, Sessions: s.sess, Bindings: s.bindings, TagKey: []byte("secret"), Position: s.position})
 	if err != nil {
 		t.Fatal(err)
 	}

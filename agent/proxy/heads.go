@@ -220,7 +220,7 @@ func (x *exchange) appendBinding(dst, session []byte) []byte {
 		return dst
 	}
 	if string(session) == "drop" {
-		x.learn(binding{})
+		x.learn("", "")
 		if len(cookieValue(x.q, s.Cookie)) == 0 {
 			return dst
 		}
@@ -240,18 +240,11 @@ func (x *exchange) appendBinding(dst, session []byte) []byte {
 	if cl.standing == wanted && id == x.id {
 		x.inst.fresh.Add(1)
 	}
-	x.learn(binding{id, x.inst.tag})
+	x.learn(id, x.inst.tag)
 	if id == cl.id && !cl.bare && (cl.tag == x.inst.tag || x.choose.foreignTag()) {
 		return dst
 	}
 	return appendCookie(dst, s, id, x.inst.tag, x.origin.https)
-}
-
-// learn notes what the client is bound to under the application's own cookie.
-func (x *exchange) learn(b binding) {
-	if x.rt.Sticky.Learn != "" {
-		x.p.learned.note(x.rt, x.q, &x.resp, b)
-	}
 }
 
 // hashKey returns what the route hashes on, or nothing.

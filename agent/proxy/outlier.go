@@ -145,5 +145,5 @@ func (x *exchange) turnedAway() (keep bool) {
 	if x.tries > 0 {
 		return x.answer(http.StatusBadGateway, "no instance answered")
 	}
-	return x.answer(http.StatusServiceUnavailable, x.rt.closed())
+	return x.answer(http.StatusServiceUnavailable, x.unplaced())
 }

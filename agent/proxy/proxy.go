@@ -28,6 +28,7 @@ const (
 type Options struct {
 	Config   Config
 	Sessions Sessions // nil: no sessions, no cookies
+	Bindings Bindings // nil: what is learned is this agent's alone
 	TagKey   []byte   // see SetTagKey
 	Position int      // see SetPosition
 	Start    uint64   // where rounds begin: not always at the same instance after a restart
@@ -84,7 +85,7 @@ func New(opt Options) (*Proxy, error) {
 		log:      log.Named("proxy"),
 		sessions: opt.Sessions,
 		exists:   newExistence(),
-		learned:  newLearned(),
+		learned:  newLearned(opt.Bindings),
 		observe:  opt.Observe,
 		start:    opt.Start,
 		access:   opt.Access,

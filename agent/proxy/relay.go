@@ -15,6 +15,7 @@ func (x *exchange) relay() (keep bool) {
 		return x.upgrade()
 	}
 	err := x.respond()
+	x.awaitKept()
 	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
 	if _, err := x.c.in.Write(x.c.out); err != nil {
 		x.lostClient(err)

@@ -39,6 +39,7 @@ type memo struct {
 	value []byte
 	claim claim
 	until time.Time
+	names nameMemo
 }
 
 const memoFor = 5 * time.Second
@@ -97,6 +98,9 @@ func (c *chooser) propose() *instance {
 	c.full, c.wait = false, nil
 	i := c.preferred()
 	c.first = false
+	if c.strict() {
+		return c.held(i)
+	}
 	if i == nil && c.full {
 		return nil
 	}
@@ -130,6 +134,9 @@ func (c *chooser) preferred() *instance {
 	// A good tag counts also beside an id that does not.
 	if b := c.bound(); b != nil || c.wait != nil {
 		return b
+	}
+	if c.strict() {
+		return nil
 	}
 	if c.claim.hash != 0 {
 		return c.settle(c.rt.active, whySession)
@@ -180,6 +187,9 @@ func (c *chooser) stay() *instance {
 		if i := c.settle(c.rt.byMember[m], whySuccessor); i != nil {
 			return i
 		}
+	}
+	if c.strict() {
+		return nil
 	}
 	return c.settle(c.rt.active, whySession)
 }

@@ -39,6 +39,7 @@ func (x *exchange) upgrade() (keep bool) {
 	out = appendField(out, "Upgrade", x.q.Protocol)
 	out = append(out, "\r\n"...)
 	c.out = out
+	x.awaitKept()
 	if x.note.logged {
 		x.note.first = time.Now()
 	}

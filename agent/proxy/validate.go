@@ -79,13 +79,16 @@ func (r *Route) validate(bad func(string, ...any)) {
 }
 
 func (s *Sticky) validate(bad func(string, ...any)) {
-	for _, name := range []string{s.Cookie, s.Learn} {
+	for _, name := range []string{s.Cookie, s.Learn, s.LearnPath, s.LearnQuery, s.LearnHeader} {
 		if !token(name) {
-			bad("%q is no name for a cookie", name)
+			bad("%q is no name for a cookie, a parameter or a header", name)
 		}
 	}
-	if s.Learn != "" && (s.Cookie == "" || s.Learn == s.Cookie) {
+	if s.learns() && (s.Cookie == "" || s.Learn == s.Cookie) {
 		bad("learning from the cookie %q needs another one to be set", s.Learn)
+	}
+	if s.LearnHeader != strings.ToLower(s.LearnHeader) {
+		bad("the header %q is not in lower case", s.LearnHeader)
 	}
 	switch s.SameSite {
 	case "", "Lax", "Strict":

@@ -84,7 +84,13 @@ route "shop" {
   sticky {
     cookie    = "__Host-lb"
     follow    = "instance"
+    strict    = true
     learn     = "JSESSIONID"
+
+    learn_path   = "jsessionid"
+    learn_query  = "sid"
+    learn_header = "X-Session"
+
     same_site = "None"
     secure    = "on"
     http_only = false

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rondel-project/rondel/agent/config"
+	"github.com/rondel-project/rondel/agent/httpapi"
+	"github.com/rondel-project/rondel/agent/session"
+)
+
+// An application's own session id is as good as Rondel's cookie: every agent
+// knows what it is bound to, and neither the owner's end nor the instance's
+// takes that away.
+func TestCase_D13_learnedIDAtEveryAgentAndAfterAFailover(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, 3, func(cfg *config.Runtime) {
+		r := config.DefaultRoute("shop")
+		r.Sticky.Learn, r.Sticky.LearnPath = "JSESSIONID", "jsessionid"
+		cfg.Routes = []config.Route{r}
+	})
+	first, _ := s.ask(t, s.agents[0], "/give?v-1.node", "")
+	sessions := proxySessions{s.agents[1].engine}
+	name, _ := sessions.Name("shop", []byte("v-1.node"))
+	s.await(t, "the binding is kept", func() bool { // on a busy machine not all copies have it when the answer leaves
+		text, _ := sessions.Find(t.Context(), name)
+		return strings.HasPrefix(text, first.seen)
+	})
+	const bare = "-; JSESSIONID=v-1.node" // no cookie of ours
+	same := func(what, path, cookie string) {
+		t.Helper()
+		for n, a := range s.agents {
+			if a == nil {
+				continue
+			}
+			r, set := s.ask(t, a, path, cookie)
+			if r.shop != first.shop || r.seen != first.seen || len(set) != 1 || !strings.HasPrefix(set[0].Value, first.seen+".") {
+				t.Errorf("%s, agent %d: from %s with %s to %s with %s, cookies %v", what, n, first.shop, first.seen, r.shop, r.seen, set)
+			}
+		}
+	}
+	same("cookie", "/", bare)
+	same("path", "/cart;jsessionid=v-1.node", "")
+
+	// What is kept of it is nobody's session.
+	for _, method := range []string{"GET", "PATCH", "DELETE"} {
+		q, err := http.NewRequest(method, "http://"+s.agents[1].doors.apiPorts[0].Addr().String()+"/v1/sessions/"+name, strings.NewReader(`{"Attributes":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 404 && resp.StatusCode != 400 {
+			t.Errorf("%s: %d", method, resp.StatusCode)
+		}
+	}
+	s.ask(t, s.agents[0], "/put?apples", bare)
+	list, err := sessionsBackend{s.agents[2]}.List(t.Context(), httpapi.ListOptions{})
+	if err != nil || len(list) != 1 || string(list[0].ID) != first.seen {
+		t.Errorf("sessions %v, %v", list, err)
+	}
+	if r, _ := s.ask(t, s.agents[2], "/", name+".AAAAAAAAAAA"); r.seen == name {
+		t.Error("a client may bring the name of a binding as its id")
+	}
+
+	// Its owner ends, and the shop beside it with it.
+	h, _ := session.ID(name).Slot()
+	owner := s.agents[0].engine.View().Table.Slots[h].Owner
+	for n, a := range s.agents {
+		if a.engine.View().Self.Num == owner {
+			s.agents[n] = nil
+			s.stops[n]()
+			s.shops[n].srv.Close()
+			if s.shops[n].name == first.shop { // the binding follows, for all
+				for _, b := range s.agents {
+					if b != nil {
+						r, _ := s.ask(t, b, "/get", bare)
+						if r.seen != first.seen || r.shop == "" || !strings.Contains(r.body, `"cart":"apples"`) {
+							t.Errorf("after the end of its shop: %+v", r)
+						}
+						first.shop = r.shop
+						break
+					}
+				}
+			}
+		}
+	}
+	same("after a failover", "/", bare)
+
+	// The session's end is its end.
+	for _, a := range s.agents {
+		if a != nil {
+			s.ask(t, a, "/logout", bare)
+			if r, _ := s.ask(t, a, "/", bare); r.seen == first.seen {
+				t.Error("an ended session is bound still")
+			}
+			break
+		}
+	}
+	if text, known := sessions.Find(t.Context(), name); s.agents[1] != nil && (text != "" || !known) {
+		t.Errorf("bound to %q, %v", text, known)
+	}
+}

@@ -68,7 +68,7 @@ func TestCase_D07_targetsAreLeftAlone(t *testing.T) {
 			var a0, a1 lines
 			list := []Instance{instanceOf(startApp(t, "a0", a0.handle(first)), "m0"), instanceOf(startApp(t, "a1", a1.handle(ok)), "m1")}
 			list[1].Backup = true // so that all go to the other one first
-			r := startRig(t, setup{apps: list, cfg: routed(func(rt *Route) { rt.Retry.Statuses = []int{503} })})
+			r := startRig(t, setup{apps: list, cfg: routed(func(rt *Route) { rt.Retry.Statuses, rt.Outlier.Failures = []int{503}, 0 })})
 			n := 0
 			for sent, want := range targets {
 				if want == "" {

@@ -116,7 +116,7 @@ func (x *exchange) stream() bool {
 			c.out = out
 		}
 		if len(out) > 0 {
-			c.in.WriteWithin(now, x.snap.cfg.Timeouts.Body)
+			c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body) // the piece may have been long in coming
 			if _, err := c.in.Write(out); err != nil {
 				x.lostClient(err)
 				x.release(false)

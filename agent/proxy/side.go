@@ -85,8 +85,7 @@ func (s *side) pump(x *exchange, in, up *http1.Conn) bool {
 	}()
 	var space []byte
 	for {
-		now := time.Now()
-		in.ReadWithin(now, t.Body)
+		in.ReadWithin(time.Now(), t.Body)
 		if s.stop.Load() {
 			return false
 		}
@@ -100,7 +99,7 @@ func (s *side) pump(x *exchange, in, up *http1.Conn) bool {
 			s.consumed.Store(true)
 		}
 		if len(piece) > 0 {
-			up.WriteWithin(now, t.Send)
+			up.WriteWithin(time.Now(), t.Send) // the piece may have been long in coming
 			if _, err := up.Write(piece); err != nil {
 				s.broken = true
 				if errors.Is(err, os.ErrDeadlineExceeded) && !s.stop.Load() {

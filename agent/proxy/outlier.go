@@ -131,7 +131,7 @@ func (x *exchange) turnedAway() (keep bool) {
 	switch {
 	case x.parked == leftLine:
 		x.note.end = endClient
-		x.p.log.Debug("client closed the request", "addr", x.c.in.RemoteAddr(), "status", 499)
+		x.p.log.Debug("client closed the request", "addr", x.c.peer.addr, "status", 499)
 		return false
 	case x.parked == tooMany:
 		x.note.end = endQueueFull

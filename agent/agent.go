@@ -93,6 +93,7 @@ type life struct {
 // doors are the listeners that users reach.
 type doors struct {
 	proxy      *proxy.Proxy
+	secure     *secure // nil: the proxy speaks no TLS
 	api        *httpapi.Server
 	proxyPorts []net.Listener
 	apiPorts   []net.Listener

@@ -54,6 +54,9 @@ func (b backend) Self() api.Self {
 		"store":  a.storeStats(),
 		"gossip": {"members": strconv.Itoa(len(a.roster.members())), "health_score": strconv.Itoa(a.gossip.HealthScore())},
 	}
+	if a.doors != nil && a.doors.secure != nil {
+		stats["certificates"] = a.doors.secure.stats()
+	}
 	return api.Self{Config: config.Masked(*a.cfg.Load()), Member: b.a.apiMember(self), Stats: stats}
 }
 
@@ -267,6 +270,9 @@ func (a *Agent) publishMetrics() error {
 	if a.store != nil {
 		s.StoreWhole = func() bool { return a.store.State().Whole }
 		s.StoreBytes = func() int64 { return a.store.State().Bytes }
+	}
+	if a.doors != nil && a.doors.secure != nil {
+		s.Certificates = a.doors.secure.ends
 	}
 	return a.metrics.Watch(s)
 }

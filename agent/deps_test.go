@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"agent":             {"agent/*", "api"},
 	"agent/accesslog":   {},
 	"agent/catalog":     {"agent/member", "agent/load"},
+	"agent/certs":       {},
 	"agent/check":       {},
 	"agent/config":      {"agent/member"},
 	"agent/consensus":   {"agent/member", "agent/ring"},

@@ -41,14 +41,11 @@ func (a *Agent) buildDoors(env Env, cfg config.Runtime, log hclog.Logger, undo *
 		if err := bind("HTTPS proxy", "proxy.https", cfg.Proxy.HTTPS, &ports); err != nil {
 			return err
 		}
-		cert := &certificate{log: log.Named("proxy"), files: func() (string, string) {
-			p := a.cfg.Load().Proxy
-			return p.CertFile, p.KeyFile
-		}}
-		if _, err := cert.get(nil); err != nil {
+		var err error
+		if d.secure, err = newSecure(cfg.Proxy, log); err != nil {
 			return err
 		}
-		d.proxyPorts = append(d.proxyPorts, &proxy.Door{Listener: ports[0], TLS: cert.tlsConfig()})
+		d.proxyPorts = append(d.proxyPorts, &proxy.Door{Listener: ports[0], TLS: d.secure.tls()})
 	}
 	a.doors = d
 	return nil

@@ -13,6 +13,13 @@ func (a *Agent) Reload(cfg config.Runtime) error {
 	a.feed.mu.Lock()
 	defer a.feed.mu.Unlock()
 	old := a.cfg.Load()
+	certificates := func() {}
+	if a.doors != nil && a.doors.secure != nil {
+		var err error
+		if certificates, err = a.doors.secure.prepare(cfg.Proxy); err != nil {
+			return err
+		}
+	}
 	if a.doors != nil {
 		if err := a.doors.proxy.Reload(proxyConfig(cfg, a.feed.fallback)); err != nil {
 			return fmt.Errorf("proxy: %w", err)
@@ -25,6 +32,7 @@ func (a *Agent) Reload(cfg config.Runtime) error {
 		}
 		return fmt.Errorf("services: %w", err)
 	}
+	certificates()
 	a.engine.SetDefaults(defaults(cfg))
 	a.cfg.Store(&cfg)
 	return nil

@@ -15,6 +15,7 @@ func proxyConfig(cfg config.Runtime, fallback string) proxy.Config {
 	p.PeerHeader = map[config.ProxyProtocol]proxy.PeerHeader{
 		config.ProxyProtocolOff: proxy.PeerHeaderOff, config.ProxyProtocolListed: proxy.PeerHeaderListed, config.ProxyProtocolRequired: proxy.PeerHeaderRequired,
 	}[cfg.Proxy.ProxyProtocol]
+	p.RedirectHTTPS, p.HTTPSPort = cfg.Proxy.RedirectHTTPS, cfg.Proxy.HTTPS.Port()
 	p.PeerHeaderFrom = cfg.Proxy.ProxyProtocolFrom
 	p.SessionTTL = cfg.Session.TTL
 	routes := cfg.Routes

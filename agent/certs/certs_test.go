@@ -74,10 +74,18 @@ func newStore(t *testing.T, pairs ...Pair) (*Store, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
 	s := New(hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Info}))
-	if err := s.SetFiles(pairs); err != nil {
+	if err := setFiles(s, pairs...); err != nil {
 		t.Fatal(err)
 	}
 	return s, &log
+}
+
+func setFiles(s *Store, pairs ...Pair) error {
+	commit, err := s.Prepare(pairs)
+	if err == nil {
+		commit()
+	}
+	return err
 }
 
 // shown shakes hands and returns the first name of the certificate that the
@@ -210,7 +218,7 @@ func TestStore_brokenFiles(t *testing.T) {
 			if st := s.Status(); st[0].Problem == "" || st[0].Names[0] != "old.example.com" {
 				t.Errorf("status %+v", st)
 			}
-			if err := s.SetFiles([]Pair{p}); err == nil {
+			if err := setFiles(s, p); err == nil {
 				t.Error("a reload takes them")
 			} else if got := shown(t, s, &tls.Config{}); got != "old.example.com" {
 				t.Errorf("%s is shown after a reload that failed", got)
@@ -265,7 +273,7 @@ func TestStore_brought(t *testing.T) {
 	if got := shown(t, s, &tls.Config{}); got != "auto.example.com" {
 		t.Errorf("%s is shown", got)
 	}
-	if err := s.SetFiles([]Pair{pairFor(t, time.Hour, "file.example.com")}); err != nil {
+	if err := setFiles(s, pairFor(t, time.Hour, "file.example.com")); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"": "file.example.com", "auto.example.com": "auto.example.com"} {

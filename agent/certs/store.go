@@ -38,12 +38,10 @@ func New(log hclog.Logger) *Store {
 	return s
 }
 
-// SetFiles replaces the pairs of files and reads all of them, changed or not.
-// The first is shown to clients that ask for a name that none has. It returns
-// every problem at once, and changes nothing then.
-func (s *Store) SetFiles(pairs []Pair) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Prepare reads pairs of files, changed or not, and returns what puts them in
+// force instead of those before. The first is shown to clients that ask for a
+// name that none has. The error names every pair that is of no use.
+func (s *Store) Prepare(pairs []Pair) (commit func(), err error) {
 	var errs []error
 	next := make([]*loaded, 0, len(pairs))
 	for _, p := range pairs {
@@ -51,17 +49,22 @@ func (s *Store) SetFiles(pairs []Pair) error {
 		if l.read(true); l.trouble != nil {
 			errs = append(errs, l.trouble)
 		}
-		if at := slices.IndexFunc(s.files, func(o *loaded) bool { return o.Pair == p }); at >= 0 {
-			l.warned = s.files[at].warned
-		}
 		next = append(next, l)
 	}
 	if len(errs) > 0 {
-		return errors.Join(errs...)
+		return nil, errors.Join(errs...)
 	}
-	s.files = next
-	s.publishLocked()
-	return nil
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, l := range next {
+			if at := slices.IndexFunc(s.files, func(o *loaded) bool { return o.Pair == l.Pair }); at >= 0 {
+				l.warned = s.files[at].warned
+			}
+		}
+		s.files = next
+		s.publishLocked()
+	}, nil
 }
 
 // Brought replaces the certificates that are not from files the operator named.

@@ -108,6 +108,7 @@ func TestFile_nothingForgotten(t *testing.T) {
 	def.Services = map[string]*ServiceFile{"shop": defaultService("shop")}
 	def.Services["shop"].Checks = []*CheckFile{defaultCheck()}
 	def.Routes = map[string]*RouteFile{"shop": defaultRoute("shop")}
+	def.Proxy.Certificates = []*CertificateFile{defaultCertificate()}
 	// One check cannot have all three kinds, so the three are laid over each other.
 	shop := full.file.Services["shop"]
 	for _, check := range shop.Checks[1:] {

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"crypto/tls"
-	"net/netip"
-)
+import "net/netip"
 
 // ProxyFile is the section "proxy".
 type ProxyFile struct {
@@ -14,6 +11,10 @@ type ProxyFile struct {
 	TrustedProxies    *[]string `opt:"trusted_proxies"`
 	ProxyProtocol     *string   `opt:"proxy_protocol"`
 	ProxyProtocolFrom *[]string `opt:"proxy_protocol_from"`
+	TLSMinVersion     *string   `opt:"tls_min_version"`
+	RedirectHTTPS     *bool     `opt:"redirect_https"`
+
+	Certificates []*CertificateFile `opt:"certificate"`
 }
 
 // ProxyProtocol says which connections begin with a header of the PROXY
@@ -38,12 +39,16 @@ type Proxy struct {
 	TrustedProxies    []netip.Prefix `opt:"proxy.trusted_proxies,reload"`
 	ProxyProtocol     ProxyProtocol  `opt:"proxy.proxy_protocol,reload"`
 	ProxyProtocolFrom []netip.Prefix `opt:"proxy.proxy_protocol_from,reload"`
+	TLSMinVersion     TLSVersion     `opt:"proxy.tls_min_version,reload"`
+	RedirectHTTPS     bool           `opt:"proxy.redirect_https,reload"`
+	Certificates      []Certificate  `opt:"proxy.certificate,reload"`
 }
 
 func defaultProxy() *ProxyFile {
 	return &ProxyFile{
 		HTTP: ptr(":8780"), HTTPS: ptr(""), CertFile: ptr(""), KeyFile: ptr(""), TrustedProxies: ptr([]string{}),
 		ProxyProtocol: ptr(string(ProxyProtocolOff)), ProxyProtocolFrom: ptr([]string{}),
+		TLSMinVersion: ptr(string(TLS12)), RedirectHTTPS: ptr(false), Certificates: nil,
 	}
 }
 
@@ -57,8 +62,13 @@ func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
 		TrustedProxies:    c.networks("proxy.trusted_proxies", *f.TrustedProxies),
 		ProxyProtocol:     ProxyProtocol(*f.ProxyProtocol),
 		ProxyProtocolFrom: c.networks("proxy.proxy_protocol_from", *f.ProxyProtocolFrom),
+		TLSMinVersion:     TLSVersion(*f.TLSMinVersion),
+		RedirectHTTPS:     *f.RedirectHTTPS,
+		Certificates:      f.certificates(c),
 	}
-	f.checkCertificate(c)
+	if p.RedirectHTTPS && *f.HTTPS == "" {
+		c.fail("proxy.redirect_https", true, "needs proxy.https, where clients are sent to")
+	}
 	f.checkProxyProtocol(c)
 	return p
 }
@@ -89,22 +99,6 @@ func (c *checker) networks(option string, texts []string) (out []netip.Prefix) {
 		out = append(out, prefix)
 	}
 	return out
-}
-
-func (f *ProxyFile) checkCertificate(c *checker) {
-	if *f.HTTPS == "" {
-		return
-	}
-	switch {
-	case *f.CertFile == "":
-		c.fail("proxy.cert_file", "", "must name a PEM certificate when proxy.https is set")
-	case *f.KeyFile == "":
-		c.fail("proxy.key_file", "", "must name the certificate's PEM key when proxy.https is set")
-	default:
-		if _, err := tls.LoadX509KeyPair(*f.CertFile, *f.KeyFile); err != nil {
-			c.fail("proxy.cert_file", *f.CertFile, "cannot be used with proxy.key_file: "+err.Error())
-		}
-	}
 }
 
 // parsePrefix takes a lone address as a network of one, and a v4 network

@@ -1,8 +1,15 @@
 package config
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestProxy_rules(t *testing.T) {
@@ -24,4 +31,56 @@ func TestProxy_rules(t *testing.T) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}
+}
+
+// TestProxy_certificateRules runs with files: a good pair, and a key of another
+// certificate.
+func TestProxy_certificateRules(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"https = \":8443\"": `:2: proxy.https = ":8443": needs a certificate: set cert_file and key_file, or add a certificate block`,
+		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"":                            "",
+		"https = \":8443\"\ncertificate {\ncert_file = \"CERT\"\nkey_file = \"KEY\"\n}":          "",
+		"https = \":8443\"\ncert_file = \"CERT\"":                                                `proxy.key_file = "": must name the PEM key`,
+		"https = \":8443\"\nkey_file = \"KEY\"":                                                  `proxy.cert_file = "": must name a PEM certificate`,
+		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"OTHER\"":                          `:3: proxy.cert_file = "CERT": cannot be used with the key_file beside it: tls: private key does not match`,
+		"https = \":8443\"\ncertificate {\ncert_file = \"CERT\"\n}":                              `:3: proxy.certificate[1].key_file = "": must name the PEM key`,
+		"https = \":8443\"\ncertificate {\ncert_file = \"NONE\"\nkey_file = \"KEY\"\n}":          `:4: proxy.certificate[1].cert_file = "NONE": cannot be used`,
+		"certificate {\ncert_file = \"NONE\"\nkey_file = \"KEY\"\n}":                             "", // nothing uses it
+		"certificate {\nfile = \"NONE\"\n}":                                                      `:3: proxy.certificate[1].file: Unsupported argument`,
+		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"\ntls_min_version = \"1.1\"": `:5: proxy.tls_min_version = "1.1": must be "1.2" or "1.3"`,
+		"redirect_https = true": `:2: proxy.redirect_https = true: needs proxy.https`,
+		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"\nredirect_https = true": "",
+	} {
+		dir := t.TempDir()
+		cert, key := testPair(t)
+		_, other := testPair(t)
+		names := strings.NewReplacer("CERT", write(t, dir, "cert.pem", cert), "KEY", write(t, dir, "key.pem", key),
+			"OTHER", write(t, dir, "other.pem", other), "NONE", dir+"/none.pem")
+		path := write(t, dir, "a.hcl", "proxy {\n"+names.Replace(body)+"\n}")
+		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})
+		want = names.Replace(want)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
+// testPair makes a certificate and its key.
+func testPair(t *testing.T) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }

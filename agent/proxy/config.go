@@ -129,6 +129,8 @@ type Config struct {
 	Routes         []Route
 	Trusted        []netip.Prefix // proxies whose forwarded headers are believed
 	PeerHeader     PeerHeader
+	RedirectHTTPS  bool           // requests that did not come by https are sent there
+	HTTPSPort      uint16         // where that is; 0: where it is as a rule
 	PeerHeaderFrom []netip.Prefix // balancers that begin with a PROXY protocol header
 	Upgrades       []string       // protocols passed on, lower case
 	SessionTTL     time.Duration

@@ -96,6 +96,11 @@ func (x *exchange) begin(c *conn) {
 // serve answers the request and reports whether the client connection can
 // carry another.
 func (x *exchange) serve() (keep bool) {
+	if x.ahead() {
+		keep = x.answerAhead()
+		x.finish()
+		return keep
+	}
 	x.rt = x.snap.match(x.q.Host, x.q.Path)
 	if x.rt == nil {
 		x.note.end = endNoRoute
@@ -123,6 +128,9 @@ func (x *exchange) pass() (keep bool) {
 // nothing that cannot be done again, where it would have to wait for an answer
 // and may not: event loops ask so.
 func (x *exchange) prepare(wait bool) bool {
+	if !wait && x.ahead() {
+		return false
+	}
 	x.origin = x.c.peer.origin(x.q, x.snap.cfg.Trusted)
 	x.choose.picker.now, x.choose.position = x.began, x.p.position.Load()
 	x.choose.snap, x.choose.rt, x.choose.sess, x.choose.first = x.snap, x.rt, x.p.sessions, true

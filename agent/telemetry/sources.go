@@ -46,6 +46,9 @@ type Sources struct {
 	// Leader reports whether this agent leads.
 	Leader func() bool
 
+	// Certificates returns those that the proxy shows.
+	Certificates func() []Certificate
+
 	// Of the transport between agents, all since the start.
 	MessagesDropped   func() uint64
 	PeersUnreachable  func() uint64
@@ -120,6 +123,9 @@ func (m *Metrics) Watch(s Sources) error {
 	if f := s.Members; f != nil {
 		all = append(all, &members{count: f, desc: prometheus.NewDesc("rondel_gossip_members",
 			"Members as this agent sees them.", []string{"status"}, nil)})
+	}
+	if f := s.Certificates; f != nil {
+		all = append(all, newCertificates(f))
 	}
 	total("rondel_insync_divergence_total", "In-sync copies of a session that were found to differ. Anything but 0 is a bug or damaged memory.", s.Divergence)
 	total("rondel_merge_conflict_total", "Attributes that both sides of a partition had changed.", s.MergeConflicts)

@@ -126,6 +126,13 @@ proxy {
 
   proxy_protocol      = "listed"
   proxy_protocol_from = ["10.0.0.7", "2001:db8:7::/48"]
+
+  redirect_https  = false
+  tls_min_version = "1.3"
+  certificate {
+    cert_file = "other.pem"
+    key_file  = "other-key.pem"
+  }
 }
 
 redis {

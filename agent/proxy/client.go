@@ -77,17 +77,34 @@ func (p *peer) origin(q *http1.Request, trusted []netip.Prefix) origin {
 				comma := bytes.LastIndexByte(list, ',')
 				one := bytes.Trim(list[comma+1:], " \t")
 				list = list[:max(comma, 0)]
-				a, err := netip.ParseAddr(string(one))
+				a, err := parseHop(one)
 				if err != nil { // nobody to believe beyond this one
 					searching = false
 					break
 				}
 				o.client = one
-				searching = within(a.Unmap(), trusted)
+				if !a.Is4() || len(one) > len("255.255.255.255") || bytes.IndexByte(one, ':') >= 0 {
+					o.client = a.AppendTo(nil) // one and the same form of each address
+				}
+				searching = within(a, trusted)
 			}
 		}
 	}
 	return o
+}
+
+// parseHop reads an address as proxies write it: bare, or with a port, as some do.
+func parseHop(text []byte) (netip.Addr, error) {
+	if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' {
+		text = text[1 : n-1]
+	}
+	a, err := netip.ParseAddr(string(text))
+	if err != nil {
+		var ap netip.AddrPort
+		ap, err = netip.ParseAddrPort(string(text))
+		a = ap.Addr()
+	}
+	return a.Unmap().WithZone(""), err
 }
 
 func within(a netip.Addr, list []netip.Prefix) bool {

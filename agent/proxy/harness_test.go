@@ -119,6 +119,11 @@ func startApp(t testing.TB, name string, handle func(net.Conn)) *app {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startAppOn(t, name, ln, handle)
+}
+
+func startAppOn(t testing.TB, name string, ln net.Listener, handle func(net.Conn)) *app {
+	t.Helper()
 	a := &app{name: name, ln: ln, open: map[net.Conn]bool{}}
 	a.wg.Go(func() {
 		for {

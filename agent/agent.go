@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
+	"github.com/rondel-project/rondel/agent/accesslog"
 	"github.com/rondel-project/rondel/agent/config"
 	"github.com/rondel-project/rondel/agent/consensus"
 	"github.com/rondel-project/rondel/agent/gossip"
@@ -94,6 +95,7 @@ type life struct {
 type doors struct {
 	proxy      *proxy.Proxy
 	secure     *secure // nil: the proxy speaks no TLS
+	access     *accesslog.Log
 	api        *httpapi.Server
 	proxyPorts []net.Listener
 	apiPorts   []net.Listener

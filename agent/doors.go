@@ -4,9 +4,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/rondel-project/rondel/agent/accesslog"
 	"github.com/rondel-project/rondel/agent/config"
 	"github.com/rondel-project/rondel/agent/httpapi"
 	"github.com/rondel-project/rondel/agent/proxy"
@@ -19,6 +21,14 @@ func (a *Agent) buildDoors(env Env, cfg config.Runtime, log hclog.Logger, undo *
 		return nil
 	}
 	d := &doors{}
+	var err error
+	d.access, err = accesslog.Open(accesslog.Options{
+		Config: accessLog(cfg.Proxy.AccessLog), Stdout: os.Stdout, Stderr: os.Stderr, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	*undo = append(*undo, d.access.Close)
 	bind := func(what, option string, addr netip.AddrPort, to *[]net.Listener) error {
 		l, err := env.Listen(addr)
 		if err != nil {
@@ -59,6 +69,7 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 	}
 	a.doors.proxy, err = proxy.New(proxy.Options{
 		Start:  rand.Uint64(),
+		Access: a.doors.access,
 		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Bindings: proxySessions{a.engine}, Observe: proxyFigures{&a.metrics.Proxy}, Log: log,
 	})
 	if err != nil {

@@ -21,7 +21,11 @@ func (a *Agent) Reload(cfg config.Runtime) error {
 		}
 	}
 	if a.doors != nil {
+		if err := a.doors.access.Set(accessLog(cfg.Proxy.AccessLog)); err != nil {
+			return err
+		}
 		if err := a.doors.proxy.Reload(proxyConfig(cfg, a.feed.fallback)); err != nil {
+			_ = a.doors.access.Set(accessLog(old.Proxy.AccessLog))
 			return fmt.Errorf("proxy: %w", err)
 		}
 	}
@@ -29,6 +33,7 @@ func (a *Agent) Reload(cfg config.Runtime) error {
 		if a.doors != nil {
 			// The old one was good; nothing else has changed yet.
 			_ = a.doors.proxy.Reload(proxyConfig(*old, a.feed.fallback))
+			_ = a.doors.access.Set(accessLog(old.Proxy.AccessLog))
 		}
 		return fmt.Errorf("services: %w", err)
 	}
@@ -36,4 +41,11 @@ func (a *Agent) Reload(cfg config.Runtime) error {
 	a.engine.SetDefaults(defaults(cfg))
 	a.cfg.Store(&cfg)
 	return nil
+}
+
+// Reopen makes the access log's file anew if it was moved away.
+func (a *Agent) Reopen() {
+	if a.doors != nil {
+		a.doors.access.Reopen()
+	}
 }

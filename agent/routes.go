@@ -18,6 +18,7 @@ func proxyConfig(cfg config.Runtime, fallback string) proxy.Config {
 	p.RedirectHTTPS, p.HTTPSPort = cfg.Proxy.RedirectHTTPS, cfg.Proxy.HTTPS.Port()
 	p.PeerHeaderFrom = cfg.Proxy.ProxyProtocolFrom
 	p.SessionTTL = cfg.Session.TTL
+	proxyPhases(&p, cfg.Proxy)
 	routes := cfg.Routes
 	if len(routes) == 0 && fallback != "" {
 		routes = []config.Route{config.DefaultRoute(fallback)}
@@ -43,6 +44,7 @@ func proxyRoute(r config.Route) proxy.Route {
 	out.HashName = r.HashOn.Name
 	out.Local, out.Redirect = r.PreferLocal, r.Redirect
 	out.Sticky = proxySticky(r.Sticky)
+	routePhases(&out, r)
 	out.Retry = proxy.Retry{
 		Attempts: r.Retry.Attempts, Connect: r.Retry.Connect, Idempotent: r.Retry.Idempotent,
 		IdempotencyKey: r.Retry.Keyed, Statuses: r.Retry.Statuses, Within: r.Retry.Within, Body: int(r.Retry.Body),

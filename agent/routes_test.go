@@ -106,7 +106,7 @@ func TestProxyRoute_defaults(t *testing.T) {
 	if got, want := proxyRoute(config.DefaultRoute("shop")), proxy.DefaultRoute("shop"); !reflect.DeepEqual(got, want) {
 		t.Errorf("defaults differ:\n%+v\n%+v", got, want)
 	}
-	cfg := proxyConfig(config.Runtime{}, "shop")
+	cfg := proxyConfig(defaultRuntime(t), "shop")
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}

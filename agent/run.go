@@ -28,6 +28,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 
 	net.run("agent-to-agent transport", a.transport.Run)
 	net.run("gossip", a.gossip.Run)
+	if a.doors != nil {
+		net.run("access log", a.doors.access.Run)
+	}
 	if a.store != nil {
 		net.run("store", a.runStore)
 	}

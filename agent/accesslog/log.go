@@ -164,6 +164,14 @@ func (l *Log) Dropped() uint64 {
 // so. It does not wait for that.
 func (l *Log) Reopen() { poke(l.look) }
 
+// Close closes the file of a log that was never run.
+func (l *Log) Close() error {
+	if t := l.current.Swap(nil); t != nil {
+		return t.file.close()
+	}
+	return nil
+}
+
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

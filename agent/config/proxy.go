@@ -15,6 +15,10 @@ type ProxyFile struct {
 	RedirectHTTPS     *bool     `opt:"redirect_https"`
 
 	Certificates []*CertificateFile `opt:"certificate"`
+
+	Timeouts  *ProxyTimeoutsFile `opt:"timeouts"`
+	Limits    *ProxyLimitsFile   `opt:"limits"`
+	AccessLog *AccessLogFile     `opt:"access_log"`
 }
 
 // ProxyProtocol says which connections begin with a header of the PROXY
@@ -42,6 +46,10 @@ type Proxy struct {
 	TLSMinVersion     TLSVersion     `opt:"proxy.tls_min_version,reload"`
 	RedirectHTTPS     bool           `opt:"proxy.redirect_https,reload"`
 	Certificates      []Certificate  `opt:"proxy.certificate,reload"`
+
+	Timeouts  ProxyTimeouts
+	Limits    ProxyLimits
+	AccessLog AccessLog
 }
 
 func defaultProxy() *ProxyFile {
@@ -49,6 +57,7 @@ func defaultProxy() *ProxyFile {
 		HTTP: ptr(":8780"), HTTPS: ptr(""), CertFile: ptr(""), KeyFile: ptr(""), TrustedProxies: ptr([]string{}),
 		ProxyProtocol: ptr(string(ProxyProtocolOff)), ProxyProtocolFrom: ptr([]string{}),
 		TLSMinVersion: ptr(string(TLS12)), RedirectHTTPS: ptr(false), Certificates: nil,
+		Timeouts: defaultProxyTimeouts(), Limits: defaultProxyLimits(), AccessLog: defaultAccessLog(),
 	}
 }
 
@@ -65,6 +74,10 @@ func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
 		TLSMinVersion:     TLSVersion(*f.TLSMinVersion),
 		RedirectHTTPS:     *f.RedirectHTTPS,
 		Certificates:      f.certificates(c),
+
+		Timeouts:  f.Timeouts.runtime(c),
+		Limits:    f.Limits.runtime(c),
+		AccessLog: f.AccessLog.runtime(c),
 	}
 	if p.RedirectHTTPS && *f.HTTPS == "" {
 		c.fail("proxy.redirect_https", true, "needs proxy.https, where clients are sent to")

@@ -20,6 +20,9 @@ type RouteFile struct {
 
 	Queue   *QueueFile   `opt:"queue"`
 	Outlier *OutlierFile `opt:"outlier"`
+
+	Timeouts *RouteTimeoutsFile `opt:"timeouts"`
+	Limits   *RouteLimitsFile   `opt:"limits"`
 }
 
 // Route says which requests go to which service, and how.
@@ -41,6 +44,9 @@ type Route struct {
 
 	Queue   Queue
 	Outlier Outlier
+
+	Timeouts RouteTimeouts
+	Limits   RouteLimits
 }
 
 // HashKey is what Hash balances on.
@@ -56,6 +62,7 @@ func defaultRoute(name string) *RouteFile {
 		HashFallback: ptr(string(RoundRobin)), HashBalance: ptr(125), Prefer: ptr("any"), Mode: ptr("proxy"),
 		Sticky: defaultSticky(),
 		Retry:  defaultRetry(), Queue: defaultQueue(), Outlier: defaultOutlier(),
+		Timeouts: defaultRouteTimeouts(), Limits: defaultRouteLimits(),
 	}
 }
 
@@ -89,6 +96,7 @@ func (f *RouteFile) runtime(c *checker, name string) Route {
 		PreferLocal: *f.Prefer == "local", Redirect: *f.Mode == "redirect",
 		Sticky: f.Sticky.runtime(c, at+".sticky"), Retry: f.Retry.runtime(c, at+".retry"),
 		Queue: f.Queue.runtime(c, at+".queue"), Outlier: f.Outlier.runtime(c, at+".outlier"),
+		Timeouts: f.Timeouts.runtime(c, at+".timeouts"), Limits: f.Limits.runtime(c, at+".limits"),
 	}
 }
 

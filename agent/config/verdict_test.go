@@ -237,6 +237,44 @@ func TestService_rules(t *testing.T) {
 	}
 }
 
+func TestProxy_phases(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`timeouts { header = "5s" }`:                        "",
+		`timeouts { header = "0s" }`:                        "proxy.timeouts.header",
+		`timeouts { header = 5 }`:                           "add a unit",
+		`timeouts { drain = "0s" }`:                         "",
+		`timeouts { queue = "1s" }`:                         "Unsupported argument",
+		`limits { request_head = "1KiB" }`:                  "between 4KiB and 16MiB",
+		`limits { response_head = "1GiB" }`:                 "between 4KiB and 16MiB",
+		`limits { request_body = "10MiB" }`:                 "",
+		`limits { connections = -1 }`:                       "proxy.limits.connections",
+		`access_log { path = "stdout" }`:                    "",
+		`access_log { path = "access.log" }`:                "whole path",
+		`access_log { path = "/no/such/directory/at/all" }`: "directory that exists",
+		`access_log { path = "/" }`:                         "this is a directory",
+		`access_log { format = "clf" }`:                     `must be "json" or "combined"`,
+		`access_log { query = "some" }`:                     `must be "names"`,
+	} {
+		path := write(t, t.TempDir(), "a.hcl", "proxy {\n"+body+"\n}\nroute \"a\" {\n timeouts { response = \"5m\" }\n limits { request_body = \"1GiB\" }\n}")
+		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path+":2")) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+	for body, want := range map[string]string{
+		`timeouts { tunnel = "1us" }`:      "route.a.timeouts.tunnel",
+		`timeouts { header = "1s" }`:       "Unsupported argument",
+		`limits { request_body = "2TiB" }`: "route.a.limits.request_body",
+	} {
+		path := write(t, t.TempDir(), "a.hcl", "route \"a\" {\n"+body+"\n}")
+		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`node_name = "x"`, `{"session":{"ttl":"1m"}}`, `service "a" { check { ttl = 1e999 } }`, `{"service":[{"a":{"check":[{},{}]}}]}`, "session {\n ttl = [null]\n}", `{"route":{"":null}}`} {
 		f.Add(s, true)

@@ -24,6 +24,9 @@ func (b *Body) Begin(f Framing, length int64, bare bool, keep func(name []byte) 
 	b.chunks = chunkReader{bare: bare, keep: keep, section: section}
 }
 
+// Unframed returns how much a chunked body has held so far, without its framing.
+func (b *Body) Unframed() int64 { return b.chunks.data }
+
 // Done reports whether the whole body has been moved.
 func (b *Body) Done() bool { return b.done }
 

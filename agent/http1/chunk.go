@@ -31,6 +31,7 @@ type chunkReader struct {
 	bare    bool
 	digits  int
 	left    uint64
+	data    int64 // bytes in chunks so far
 	extra   int
 	section []byte            // trailer section so far
 	keep    func([]byte) bool // which trailer fields go on; nil: none
@@ -80,6 +81,7 @@ func (c *chunkReader) step(p []byte) (out []byte, used int, err error) {
 				copy(p[o:], p[i:i+n])
 			}
 			o, i, c.left = o+n, i+n, c.left-uint64(n)
+			c.data += int64(n)
 			if c.left == 0 {
 				c.state = dataCR
 			}

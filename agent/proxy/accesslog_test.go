@@ -235,7 +235,9 @@ func TestAccessLog_saysWhatEndedIt(t *testing.T) {
 		{"POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "refused", 400},
 	} {
 		nc, br := r.send(t, c.ask)
-		io.Copy(io.Discard, br)
+		if resp, err := http.ReadResponse(br, nil); err == nil {
+			io.Copy(io.Discard, resp.Body)
+		}
 		nc.Close()
 		if l := next(); l.End != c.end || l.Status != c.status {
 			t.Errorf("%.40q: %+v, want %s %d", c.ask, l, c.end, c.status)

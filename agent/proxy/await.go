@@ -90,7 +90,7 @@ func (x *exchange) patience(sent time.Time) bool {
 		x.side = startSide(x, false)
 	}
 	now := time.Now()
-	limit := x.snap.cfg.Timeouts.Response
+	limit := x.rt.Timeouts.Response
 	left := limit
 	if done := x.side.finished.Load(); done != 0 {
 		since := time.Unix(0, done)

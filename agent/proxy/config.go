@@ -99,6 +99,9 @@ type Route struct {
 	Redirect bool // send clients to the instance instead of passing requests on
 	Sticky   Sticky
 	Retry    Retry
+
+	Timeouts RouteTimeouts
+	MaxBody  int64 // instead of Limits.RequestBody, unless 0
 }
 
 // Limits bound what is kept in memory for one message.
@@ -106,6 +109,11 @@ type Limits struct {
 	RequestHead  int
 	ResponseHead int
 	IdlePerHost  int // idle connections kept for each instance
+
+	RequestBody int64 // 0: as long as they like
+	MinRate     int64 // bytes a second that a client has to send of a body, over Timeouts.Body; 0: any
+	Connections int   // of clients, in all; 0: as many as there are descriptors
+	PerClient   int   // of clients of one address that is no trusted proxy's; 0: any
 }
 
 // Timeouts bound how long anybody is waited for.
@@ -118,7 +126,7 @@ type Timeouts struct {
 	Response  time.Duration // an instance's response head, after it has the whole request
 	Send      time.Duration // an instance to take the next piece of a body
 	Upstream  time.Duration // an unused connection to an instance
-	Tunnel    time.Duration // both sides of an upgraded connection
+	Tunnel    time.Duration // both sides of an upgraded connection, or the next piece of an answer
 	Continue  time.Duration // an instance's answer to an expectation
 	Drain     time.Duration // requests to end when the proxy stops
 }

@@ -118,6 +118,10 @@ func (x *exchange) pass() (keep bool) {
 		return x.last()
 	}
 	x.prepare(true)
+	if x.oversized() {
+		x.note.end = endRefused
+		return x.answer(errBodySize.Status, errBodySize.Reason)
+	}
 	if x.rt.Redirect {
 		return x.redirect()
 	}
@@ -128,7 +132,7 @@ func (x *exchange) pass() (keep bool) {
 // nothing that cannot be done again, where it would have to wait for an answer
 // and may not: event loops ask so.
 func (x *exchange) prepare(wait bool) bool {
-	if !wait && x.ahead() {
+	if !wait && (x.ahead() || x.oversized()) {
 		return false
 	}
 	x.origin = x.c.peer.origin(x.q, x.snap.cfg.Trusted)
@@ -345,7 +349,7 @@ func (x *exchange) once() outcome {
 		return refused
 	}
 	now := time.Now()
-	x.up.WriteWithin(now, x.snap.cfg.Timeouts.Send)
+	x.up.WriteWithin(now, x.rt.Timeouts.Send)
 	n, err := x.up.Write(x.c.out)
 	x.wrote(n, err)
 	if err != nil {
@@ -376,6 +380,9 @@ func (x *exchange) compose() bool {
 	out = append(out, x.replay...)
 	if !x.body.Done() && !x.expects && c.in.Buffered() > 0 {
 		piece, _, err := x.body.Next(c.in, nil)
+		if err == nil {
+			err = x.measure()
+		}
 		if err != nil {
 			var bad *http1.Error
 			errors.As(err, &bad)

@@ -136,7 +136,7 @@ func newBackend(k key, g *group, cfg func() *Config, loops int) *backend {
 // with a PROXY protocol header, for one.
 func (b *backend) newPool(client *peer) *http1.Pool {
 	return http1.NewPool(http1.PoolOptions{
-		Dial:    func() (net.Conn, error) { return b.reach(client, b.cfg().Timeouts.Connect) },
+		Dial:    func() (net.Conn, error) { return b.reach(client, b.cfg().connectWithin(b.key.service)) },
 		Buffer:  upstreamBuffer,
 		MaxIdle: func() int { return b.cfg().Limits.IdlePerHost },
 	})

@@ -89,7 +89,7 @@ func (x *exchange) stream() bool {
 		if x.side == nil {
 			x.up.ReadWithin(now, watchAfter)
 		} else {
-			x.up.ReadWithin(now, 0)
+			x.up.ReadWithin(now, x.rt.Timeouts.Tunnel)
 			if x.side.gone.Load() {
 				x.note.end = endClient
 				x.release(false)
@@ -102,8 +102,11 @@ func (x *exchange) stream() bool {
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if x.side == nil {
+			switch {
+			case x.side == nil:
 				x.side = startSide(x, false)
+			case !x.side.gone.Load() && time.Since(now) >= x.rt.Timeouts.Tunnel/2: // not interrupted
+				return x.broken(err)
 			}
 			x.up.Resume()
 			continue
@@ -137,6 +140,9 @@ func (x *exchange) broken(err error) bool {
 	x.note.end = endClient
 	if !x.side.left() {
 		x.note.end = endInstance
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			x.note.end = endInstanceTimeout
+		}
 		x.fault("the answer broke off")
 		x.p.log.Debug("response broke off", "instance", x.inst.ID, "addr", x.inst.Addr, "error", err)
 	}

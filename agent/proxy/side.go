@@ -84,12 +84,19 @@ func (s *side) pump(x *exchange, in, up *http1.Conn) bool {
 		}
 	}()
 	var space []byte
+	var rate pace
 	for {
 		in.ReadWithin(time.Now(), t.Body)
 		if s.stop.Load() {
 			return false
 		}
 		piece, done, err := x.body.Next(in, space)
+		if err == nil {
+			err = x.measure()
+		}
+		if err == nil && !done && rate.tooSlow(len(piece), time.Now(), x.snap.cfg.Limits.MinRate, t.Body) {
+			err = os.ErrDeadlineExceeded
+		}
 		if err != nil {
 			s.client(err, up)
 			return false
@@ -99,7 +106,7 @@ func (s *side) pump(x *exchange, in, up *http1.Conn) bool {
 			s.consumed.Store(true)
 		}
 		if len(piece) > 0 {
-			up.WriteWithin(time.Now(), t.Send) // the piece may have been long in coming
+			up.WriteWithin(time.Now(), x.rt.Timeouts.Send) // the piece may have been long in coming
 			if _, err := up.Write(piece); err != nil {
 				s.broken = true
 				if errors.Is(err, os.ErrDeadlineExceeded) && !s.stop.Load() {

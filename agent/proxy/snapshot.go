@@ -73,6 +73,7 @@ func build(cfg Config, instances []*instance, turns map[string]*turn, groups map
 	for _, r := range cfg.Routes {
 		t := turns[r.Name]
 		rt := &route{Route: r, turn: t, group: groups[r.Service], observer: t.observer}
+		rt.settle(&s.cfg)
 		rt.sort(byService[r.Service])
 		rt.prepare()
 		host := strings.ToLower(r.Host)

@@ -98,15 +98,16 @@ func (x *exchange) tunnel() {
 	up.Resume()
 	var last atomic.Int64 // when anything passed, in unix nanoseconds
 	last.Store(time.Now().UnixNano())
-	t := &x.snap.cfg.Timeouts
+	t := x.snap.cfg.Timeouts
+	t.Tunnel = x.rt.Timeouts.Tunnel
 	var first atomic.Uint32 // the end that came first, from 1 on
 	end := func(e ending) { first.CompareAndSwap(0, uint32(e)) }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		oneWay(up, in, t, &last, end)
+		oneWay(up, in, &t, &last, end)
 	}()
-	oneWay(in, up, t, &last, func(e ending) { end(e.mirrored()) })
+	oneWay(in, up, &t, &last, func(e ending) { end(e.mirrored()) })
 	<-done
 	x.note.end = ending(first.Load())
 }

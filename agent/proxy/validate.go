@@ -35,6 +35,9 @@ func (c *Config) Validate() error {
 	if min(t.Handshake, t.Header, t.Idle, t.Body, t.Connect, t.Response, t.Send, t.Upstream, t.Tunnel, t.Continue) <= 0 || t.Drain < 0 {
 		bad("timeouts must be positive")
 	}
+	if l := &c.Limits; min(l.RequestBody, l.MinRate) < 0 || min(l.Connections, l.PerClient, l.IdlePerHost) < 0 {
+		bad("limits must not be negative")
+	}
 	if c.PeerHeader == PeerHeaderRequired && len(c.PeerHeaderFrom) == 0 {
 		bad("a PROXY protocol header is required, and nobody may send one")
 	}
@@ -74,6 +77,9 @@ func (r *Route) validate(bad func(string, ...any)) {
 	}
 	if r.Retry.Attempts < 1 || r.Retry.Body < 0 || r.Retry.Within <= 0 {
 		bad("retry needs at least one attempt, and a positive time")
+	}
+	if t := &r.Timeouts; min(t.Connect, t.Response, t.Send, t.Tunnel) < 0 || r.MaxBody < 0 {
+		bad("its timeouts and limits must not be negative")
 	}
 	r.Sticky.validate(bad)
 }

@@ -32,6 +32,9 @@ type Agent interface {
 	// Reload takes over a configuration, of which only options that can
 	// change differ from the one before. It does so as a whole or not at all.
 	Reload(cfg config.Runtime) error
+	// Reopen makes files anew that were moved away, as logrotate does. It does not
+	// wait for that.
+	Reopen()
 }
 
 // ReloadFunc reads the configuration again and hands it to Agent.Reload. The

@@ -31,10 +31,11 @@ type fakeAgent struct {
 	once    sync.Once
 	stopped chan struct{}
 
-	mu      sync.Mutex
-	reloads []config.Runtime
-	leaves  []bool
-	refuse  error // of Reload
+	mu       sync.Mutex
+	reloads  []config.Runtime
+	reopened int
+	leaves   []bool
+	refuse   error // of Reload
 }
 
 func newFake() *fakeAgent {
@@ -73,6 +74,12 @@ func (f *fakeAgent) Reload(cfg config.Runtime) error {
 	}
 	f.reloads = append(f.reloads, cfg)
 	return nil
+}
+
+func (f *fakeAgent) Reopen() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reopened++
 }
 
 func (f *fakeAgent) reloaded() []config.Runtime {
@@ -283,6 +290,11 @@ func TestAgent_reload(t *testing.T) {
 	fake.refuse = nil
 	fake.mu.Unlock()
 	changed, restart, err := p.reload()
+	fake.mu.Lock()
+	if fake.reopened != 4 {
+		t.Errorf("files reopened %d times, by 4 reloads", fake.reopened)
+	}
+	fake.mu.Unlock()
 	if want := []string{"log_level", "service.b", "service.c"}; err != nil || !slices.Equal(slices.Sorted(slices.Values(changed)), want) || len(restart) != 0 {
 		t.Errorf("reload = %v, %v, %v, want %v", changed, restart, err, want)
 	}

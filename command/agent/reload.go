@@ -27,14 +27,15 @@ func (r *reloader) attach(a Agent) {
 
 // reload reads the configuration again. On an error nothing has changed.
 func (r *reloader) reload() (changed, needsRestart []string, err error) {
-	loaded, err := r.load()
-	if err != nil {
-		return nil, nil, fmt.Errorf("nothing was changed, the configuration has problems:\n%w", err)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.agent == nil {
 		return nil, nil, fmt.Errorf("nothing was changed: the agent is still starting")
+	}
+	r.agent.Reopen() // whatever is wrong with the configuration
+	loaded, err := r.load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("nothing was changed, the configuration has problems:\n%w", err)
 	}
 	changed, needsRestart = config.Changes(r.current, loaded.Runtime)
 	if len(changed) == 0 {

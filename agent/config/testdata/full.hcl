@@ -115,6 +115,15 @@ route "shop" {
     max_eject   = "2m"
     max_percent = 30
   }
+  timeouts {
+    connect  = "2s"
+    send     = "30s"
+    response = "5m"
+    tunnel   = "12h"
+  }
+  limits {
+    request_body = "100MiB"
+  }
 }
 
 proxy {
@@ -132,6 +141,32 @@ proxy {
   certificate {
     cert_file = "other.pem"
     key_file  = "other-key.pem"
+  }
+  timeouts {
+    handshake     = "5s"
+    header        = "15s"
+    body          = "30s"
+    idle          = "50s"
+    connect       = "500ms"
+    send          = "31s"
+    response      = "2m"
+    tunnel        = "2h"
+    instance_idle = "20s"
+    drain         = "45s"
+  }
+  limits {
+    request_head           = "128KiB"
+    response_head          = "512KiB"
+    request_body           = "10MiB"
+    min_rate               = "100B"
+    connections            = 10000
+    connections_per_client = 100
+    idle_per_instance      = 64
+  }
+  access_log {
+    path   = "stdout"
+    format = "combined"
+    query  = "none"
   }
 }
 

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package peers
-
-import "os/exec"
-
-func bindToParent(*exec.Cmd) {}

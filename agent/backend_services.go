@@ -66,6 +66,8 @@ func (b servicesBackend) Services() []api.Service {
 				r := reg.Checks[k]
 				cs.HTTP, cs.TCP, cs.TTL = r.HTTP, r.TCP, api.Duration(r.TTL)
 				cs.Interval, cs.Timeout = api.Duration(r.Interval), api.Duration(r.Timeout)
+				cs.Method, cs.Host, cs.Scheme, cs.Healthy, cs.Warning = r.Method, r.Host, r.Scheme, r.Status, r.Warning
+				cs.Contains, cs.BodyLimit, cs.Rise, cs.Fall = r.Contains, r.BodyLimit, r.Rise, r.Fall
 			}
 			v.Checks = append(v.Checks, cs)
 		}
@@ -93,6 +95,8 @@ func (b servicesBackend) Register(r api.ServiceRegistration) error {
 		reg.Checks = append(reg.Checks, catalog.Check{
 			HTTP: c.HTTP, TCP: c.TCP, TTL: catalog.Duration(c.TTL),
 			Interval: catalog.Duration(c.Interval), Timeout: catalog.Duration(c.Timeout),
+			Method: c.Method, Host: c.Host, Scheme: c.Scheme, Status: c.Healthy, Warning: c.Warning,
+			Contains: c.Contains, BodyLimit: c.BodyLimit, Rise: c.Rise, Fall: c.Fall,
 		})
 	}
 	return wrapped(b.a.services.local.Register(reg))

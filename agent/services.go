@@ -134,7 +134,9 @@ func (s *services) specs(r catalog.Registration) ([]check.Spec, error) {
 	var errs []error
 	for i, c := range r.Checks {
 		spec, err := check.Spec{
-			HTTP: c.HTTP, TCP: c.TCP, TTL: time.Duration(c.TTL), Host: c.Host, Preface: preface,
+			HTTP: c.HTTP, TCP: c.TCP, TTL: time.Duration(c.TTL), Preface: preface, Protocol: r.Protocol,
+			Method: c.Method, Host: c.Host, Scheme: c.Scheme, Status: check.Statuses(c.Status), Warning: check.Statuses(c.Warning),
+			Contains: c.Contains, BodyLimit: c.BodyLimit,
 			Interval: time.Duration(c.Interval), Timeout: time.Duration(c.Timeout), Rise: c.Rise, Fall: c.Fall,
 		}.Normalize(target)
 		if err != nil {
@@ -172,6 +174,8 @@ func configured(cfg config.Runtime) []catalog.Registration {
 			r.Checks = append(r.Checks, catalog.Check{
 				HTTP: c.HTTP, TCP: c.TCP, TTL: catalog.Duration(c.TTL),
 				Interval: catalog.Duration(c.Interval), Timeout: catalog.Duration(c.Timeout),
+				Method: c.Method, Host: c.Host, Scheme: c.Scheme, Status: c.Status, Warning: c.Warning,
+				Contains: c.Contains, BodyLimit: c.BodyLimit, Rise: c.Rise, Fall: c.Fall,
 			})
 		}
 		out = append(out, r)

@@ -68,6 +68,16 @@ type ServiceCheck struct {
 	TTL      Duration `json:"TTL,omitempty"`
 	Interval Duration `json:"Interval,omitempty"`
 	Timeout  Duration `json:"Timeout,omitempty"`
+
+	Method    string `json:"Method,omitempty"`    // of HTTP; default: GET
+	Host      string `json:"Host,omitempty"`      // header; default: the instance's address
+	Scheme    string `json:"Scheme,omitempty"`    // of a path: http or https; default: as the instance's Protocol
+	Healthy   string `json:"Healthy,omitempty"`   // statuses, as "200-299,401"; default: 200-399
+	Warning   string `json:"Warning,omitempty"`   // statuses that are a warning; default: 429
+	Contains  string `json:"Contains,omitempty"`  // text that the answer must have
+	BodyLimit int64  `json:"BodyLimit,omitempty"` // how many bytes of the answer are looked through; default: 65536
+	Rise      int    `json:"Rise,omitempty"`      // successes in a row until it passes; default: 1
+	Fall      int    `json:"Fall,omitempty"`      // failures in a row until it is critical; default: 1
 }
 
 // Service is an instance of this agent with the state of its checks.

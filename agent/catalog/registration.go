@@ -64,9 +64,17 @@ type Check struct {
 	TTL      Duration `json:",omitempty"`
 	Interval Duration `json:",omitempty"`
 	Timeout  Duration `json:",omitempty"`
-	Host     string   `json:",omitempty"`
-	Rise     int      `json:",omitempty"`
-	Fall     int      `json:",omitempty"`
+
+	Method    string `json:",omitempty"`
+	Host      string `json:",omitempty"`
+	Scheme    string `json:",omitempty"`
+	Status    string `json:",omitempty"`
+	Warning   string `json:",omitempty"`
+	Contains  string `json:",omitempty"`
+	BodyLimit int64  `json:",omitempty"`
+
+	Rise int `json:",omitempty"`
+	Fall int `json:",omitempty"`
 }
 
 // Registration is what somebody says of an instance of this agent.

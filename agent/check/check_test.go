@@ -132,10 +132,10 @@ func TestRunner_httpStatuses(t *testing.T) {
 	}{
 		"204":         {check.Spec{HTTP: "/204"}, check.Passing, "status 204"},
 		"301":         {check.Spec{HTTP: "/301"}, check.Passing, "status 301"},
-		"401":         {check.Spec{HTTP: "/401"}, check.Critical, "status 401, want 200 to 399"},
-		"401 allowed": {check.Spec{HTTP: "/401", StatusMin: 401, StatusMax: 401}, check.Passing, "status 401"},
+		"401":         {check.Spec{HTTP: "/401"}, check.Critical, "status 401, want 200-399"},
+		"401 allowed": {check.Spec{HTTP: "/401", Status: "200-299,401"}, check.Passing, "status 401"},
 		"host":        {check.Spec{HTTP: "/host", Host: "shop.example.com"}, check.Passing, "status 200"},
-		"wrong host":  {check.Spec{HTTP: "/host"}, check.Critical, "status 400, want 200 to 399"},
+		"wrong host":  {check.Spec{HTTP: "/host"}, check.Critical, "status 400, want 200-399"},
 		"hang":        {check.Spec{HTTP: "/hang"}, check.Critical, "no answer within"},
 		"body":        {check.Spec{HTTP: "/body", Contains: "well"}, check.Passing, "status 200"},
 		"body limit":  {check.Spec{HTTP: "/body", Contains: "well", BodyLimit: 5}, check.Critical, "do not contain"},
@@ -209,7 +209,7 @@ func TestRunner_thresholdsAndOneNoticePerChange(t *testing.T) {
 	for range 100 {
 		r.Set("a", []check.Spec{spec}) // as a reload does
 	}
-	if all := got.list(); len(all) != 2 || all[0].Status != check.Passing || all[1].Status != check.Critical || all[1].Reason != "status 500, want 200 to 399" {
+	if all := got.list(); len(all) != 2 || all[0].Status != check.Passing || all[1].Status != check.Critical || all[1].Reason != "status 500, want 200-399" {
 		t.Errorf("told %+v", all)
 	}
 }
@@ -295,9 +295,12 @@ func TestSpec_faults(t *testing.T) {
 		"scheme":          {check.Spec{HTTP: "ftp://x/"}, "http or https URL"},
 		"port":            {check.Spec{TCP: ":99999"}, "1 to 65535"},
 		"no port":         {check.Spec{TCP: "host"}, "host:port"},
-		"status":          {check.Spec{HTTP: "/", StatusMin: 500, StatusMax: 200}, "range within"},
+		"status":          {check.Spec{HTTP: "/", Status: "500-200"}, "range of them within"},
 		"threshold":       {check.Spec{HTTP: "/", Rise: -1}, "Rise and Fall"},
 		"ttl":             {check.Spec{TTL: time.Nanosecond}, "TTL 1ns"},
+		"warning":         {check.Spec{HTTP: "/", Warning: "42"}, "Warning \"42\""},
+		"https":           {check.Spec{HTTP: "/", Scheme: "ftp"}, "must be http or https"},
+		"method":          {check.Spec{HTTP: "/", Method: "G ET"}, "not a method"},
 		"host with space": {check.Spec{HTTP: "/", Host: "a b"}, "not a host name"},
 	} {
 		if _, err := tc.spec.Normalize("127.0.0.1:80"); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -326,6 +329,18 @@ func FuzzSpec(f *testing.F) {
 		again, err := s.Normalize(instance)
 		if err != nil || again != s {
 			t.Fatalf("%+v became %+v, %v", s, again, err)
+		}
+	})
+}
+
+func FuzzStatuses(f *testing.F) {
+	for _, s := range []string{"", "200", "200-299,304", "99", "200-", "-", "200-199", "100-599, 429"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		_, err := check.Spec{HTTP: "/", Status: check.Statuses(text)}.Normalize("127.0.0.1:80")
+		if (err == nil) != (check.Statuses(text).Check() == nil) {
+			t.Fatalf("%q: %v", text, err)
 		}
 	})
 }

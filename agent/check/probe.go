@@ -17,6 +17,9 @@ import (
 // maxReason bounds what is told of an answer.
 const maxReason = 200
 
+// errWarning is in what says of an answer that it is a warning.
+var errWarning = errors.New("warning")
+
 // probe tests once. It returns why the instance is healthy, or the error that
 // says why not.
 func (s Spec) probe(ctx context.Context) (string, error) {
@@ -77,6 +80,7 @@ func (s Spec) probeHTTP(ctx context.Context) (string, error) {
 		// that the agent does not use.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: serverName(s.Host)},
 	}
+	transport.Protocols = s.protocols()
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
@@ -87,8 +91,12 @@ func (s Spec) probeHTTP(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode < s.StatusMin || resp.StatusCode > s.StatusMax {
-		return "", fmt.Errorf("status %d, want %d to %d", resp.StatusCode, s.StatusMin, s.StatusMax)
+	switch {
+	case s.Status.has(resp.StatusCode):
+	case s.Warning.has(resp.StatusCode):
+		return "", fmt.Errorf("status %d: %w", resp.StatusCode, errWarning)
+	default:
+		return "", fmt.Errorf("status %d, want %s", resp.StatusCode, s.Status)
 	}
 	if s.Contains != "" {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, s.BodyLimit))
@@ -100,6 +108,21 @@ func (s Spec) probeHTTP(ctx context.Context) (string, error) {
 		}
 	}
 	return fmt.Sprintf("status %d", resp.StatusCode), nil
+}
+
+// protocols are those that the instance speaks: one that knows HTTP/2 alone
+// would take the other for nonsense.
+func (s Spec) protocols() *http.Protocols {
+	p := &http.Protocols{}
+	switch s.Protocol {
+	case "h2":
+		p.SetHTTP2(true)
+	case "h2c":
+		p.SetUnencryptedHTTP2(true)
+	default:
+		p.SetHTTP1(true)
+	}
+	return p
 }
 
 func serverName(host string) string {

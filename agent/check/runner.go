@@ -229,6 +229,13 @@ func (r *Runner) probe(ctx context.Context, k key, c *run) {
 }
 
 func (r *Runner) judgeLocked(k key, c *run, why string, err error, now time.Time) {
+	if errors.Is(err, errWarning) { // lets traffic through, as success does
+		c.good, c.bad = c.good+1, 0
+		if c.good >= c.spec.Rise || c.state.Status != Critical {
+			r.moveLocked(k, c, Warning, cut(err.Error()), now)
+		}
+		return
+	}
 	if err != nil {
 		c.good, c.bad = 0, c.bad+1
 		if c.bad >= c.spec.Fall || c.state.Status == Critical {
@@ -237,7 +244,7 @@ func (r *Runner) judgeLocked(k key, c *run, why string, err error, now time.Time
 		return
 	}
 	c.good, c.bad = c.good+1, 0
-	if c.good >= c.spec.Rise || c.state.Status == Passing {
+	if c.good >= c.spec.Rise || c.state.Status != Critical {
 		r.moveLocked(k, c, Passing, why, now)
 	}
 }

@@ -42,14 +42,18 @@ type Spec struct {
 
 	Method string // of HTTP; GET when empty
 	Host   string // Host header; the instance's address when empty
-	TLS    bool   // probe a path by https, without verifying the certificate
+	Scheme string // of a path: http or https, without verifying the certificate; as Protocol has it when empty
 
 	// Preface is what connections to the instance begin with, ahead of TLS.
 	// Normalize drops it where the check goes elsewhere.
 	Preface string
 
-	// StatusMin to StatusMax are healthy answers; 0: 200 to 399.
-	StatusMin, StatusMax int
+	// Protocol is what the instance speaks: a path of it is probed so. It
+	// counts for nothing in a check that goes elsewhere.
+	Protocol string
+
+	Status  Statuses // healthy answers; 200 to 399 when empty
+	Warning Statuses // answers that are a warning; 429 when empty, unless it is healthy
 
 	// Contains must be in the first BodyLimit bytes of the answer.
 	Contains  string
@@ -78,8 +82,8 @@ func (s Spec) Normalize(instance string) (Spec, error) {
 	setDefault(&s.BodyLimit, DefaultBodyLimit)
 	setDefault(&s.Rise, 1)
 	setDefault(&s.Fall, 1)
-	setDefault(&s.StatusMin, 200)
-	setDefault(&s.StatusMax, 399)
+	setDefault(&s.Status, "200-399")
+	setDefault(&s.Warning, "429")
 	setDefault(&s.Method, http.MethodGet)
 	if s.TTL < 0 || s.TTL > 0 && s.TTL < minInterval {
 		fail("TTL %v: must be %v or more", s.TTL, minInterval)
@@ -93,8 +97,17 @@ func (s Spec) Normalize(instance string) (Spec, error) {
 	if s.Rise < 1 || s.Fall < 1 || s.Rise > maxThreshold || s.Fall > maxThreshold {
 		fail("Rise and Fall: must be 1 to %d", maxThreshold)
 	}
-	if s.StatusMin < 100 || s.StatusMax > 599 || s.StatusMin > s.StatusMax {
-		fail("Status %d to %d: must be a range within 100 to 599", s.StatusMin, s.StatusMax)
+	if err := s.Status.Check(); err != nil {
+		fail("Status %w", err)
+	}
+	if err := s.Warning.Check(); err != nil {
+		fail("Warning %w", err)
+	}
+	if s.Scheme != "" && s.Scheme != "http" && s.Scheme != "https" {
+		fail("Scheme %q: must be http or https", s.Scheme)
+	}
+	if !methodName(s.Method) {
+		fail("Method %q: not a method", s.Method)
 	}
 	if s.BodyLimit < 0 {
 		fail("BodyLimit %d: must not be negative", s.BodyLimit)
@@ -119,7 +132,7 @@ func (s Spec) Normalize(instance string) (Spec, error) {
 		}
 	}
 	if s.target() != instance {
-		s.Preface = ""
+		s.Preface, s.Protocol = "", ""
 	}
 	return s, errors.Join(errs...)
 }
@@ -148,7 +161,7 @@ func (s Spec) url(instance string) (string, error) {
 	text := s.HTTP
 	if strings.HasPrefix(text, "/") {
 		scheme := "http://"
-		if s.TLS {
+		if s.Scheme == "https" || s.Scheme == "" && (s.Protocol == "https" || s.Protocol == "h2") {
 			scheme = "https://"
 		}
 		text = scheme + instance + text
@@ -161,6 +174,15 @@ func (s Spec) url(instance string) (string, error) {
 		return "", errors.New("must be a path that starts with /, or an http or https URL")
 	}
 	return u.String(), nil
+}
+
+func methodName(s string) bool {
+	for _, c := range s {
+		if (c < 'A' || c > 'Z') && c != '-' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func (s Spec) tcpAddr(instance string) (string, error) {

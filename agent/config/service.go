@@ -24,16 +24,6 @@ type ServiceFile struct {
 	Checks []*CheckFile `opt:"check"`
 }
 
-// CheckFile is a block "check" in a service. Exactly one of HTTP, TCP and TTL
-// says what kind it is.
-type CheckFile struct {
-	HTTP     *string   `opt:"http"`
-	TCP      *string   `opt:"tcp"`
-	TTL      *Duration `opt:"ttl"`
-	Interval *Duration `opt:"interval"`
-	Timeout  *Duration `opt:"timeout"`
-}
-
 // Service is one instance that this agent registers when it starts.
 type Service struct {
 	ID      string
@@ -52,25 +42,12 @@ type Service struct {
 	Checks []Check
 }
 
-// Check is one health check. One of HTTP, TCP and TTL is set.
-type Check struct {
-	HTTP     string // a path of the instance, or a whole URL
-	TCP      string // host:port or :port of the instance
-	TTL      time.Duration
-	Interval time.Duration
-	Timeout  time.Duration
-}
-
 func defaultService(id string) *ServiceFile {
 	return &ServiceFile{
 		Name: ptr(id), Address: ptr(""), Port: ptr(0), Weight: ptr(100), Backup: ptr(false),
 		Protocol: ptr("http1"), SendProxy: ptr(""), MaxConnections: ptr(0), SlowStart: ptr(Duration(0)),
 		Tags: ptr([]string{}), Checks: nil,
 	}
-}
-
-func defaultCheck() *CheckFile {
-	return &CheckFile{HTTP: ptr(""), TCP: ptr(""), TTL: ptr(Duration(0)), Interval: ptr(Duration(2 * time.Second)), Timeout: ptr(Duration(time.Second))}
 }
 
 func (f *ServiceFile) runtime(c *checker, id string) Service {
@@ -106,39 +83,6 @@ func (f *ServiceFile) runtime(c *checker, id string) Service {
 		s.Checks = append(s.Checks, check.runtime(c, nth(at+".check", i)))
 	}
 	return s
-}
-
-func (f *CheckFile) runtime(c *checker, at string) Check {
-	layered := merge(defaultCheck(), f)
-	kinds := 0
-	for _, set := range []bool{f.HTTP != nil, f.TCP != nil, f.TTL != nil} {
-		if set {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		c.fail(at, "", "needs exactly one of http, tcp and ttl")
-	}
-	if f.HTTP != nil && !strings.HasPrefix(*f.HTTP, "/") && !strings.HasPrefix(*f.HTTP, "http://") && !strings.HasPrefix(*f.HTTP, "https://") {
-		c.fail(at+".http", *f.HTTP, `must be a path of the instance, as in "/health", or a URL`)
-	}
-	if f.TCP != nil {
-		if _, _, ok := splitHostPort(*f.TCP); !ok {
-			c.fail(at+".tcp", *f.TCP, `must be ":PORT" or "HOST:PORT"`)
-		}
-	}
-	if f.TTL != nil {
-		c.durationBetween(at+".ttl", *f.TTL, 100*time.Millisecond, 24*time.Hour)
-	}
-	c.durationBetween(at+".interval", *layered.Interval, 10*time.Millisecond, 24*time.Hour)
-	c.durationBetween(at+".timeout", *layered.Timeout, time.Millisecond, time.Hour)
-	if *layered.Timeout > *layered.Interval && f.TTL == nil {
-		c.fail(at+".timeout", *layered.Timeout, "must not be above the check's interval, "+layered.Interval.String())
-	}
-	return Check{
-		HTTP: *layered.HTTP, TCP: *layered.TCP, TTL: time.Duration(*layered.TTL),
-		Interval: time.Duration(*layered.Interval), Timeout: time.Duration(*layered.Timeout),
-	}
 }
 
 // plainName is the form of node names, instance ids and service names: they

@@ -144,7 +144,7 @@ func TestClient_cluster(t *testing.T) {
 		"check a passing ok": func() error { return a.PassCheck(ctx, "a", "ok") },
 		"check a warning ":   func() error { return a.WarnCheck(ctx, "a", "") },
 		"check a critical ":  func() error { return a.FailCheck(ctx, "a", "") },
-		"register {ID: Name:shop Address: Port:80 Weight:<nil> Backup:false Protocol: SendProxy: MaxConnections:0 SlowStart:0s Tags:[] Checks:[{ID: HTTP: TCP: TTL:10s Interval:0s Timeout:0s}]} weight -1": func() error {
+		"register {ID: Name:shop Address: Port:80 Weight:<nil> Backup:false Protocol: SendProxy: MaxConnections:0 SlowStart:0s Tags:[] Checks:[{ID: HTTP: TCP: TTL:10s Interval:0s Timeout:0s Method: Host: Scheme: Healthy: Warning: Contains: BodyLimit:0 Rise:0 Fall:0}]} weight -1": func() error {
 			return a.Register(ctx, api.ServiceRegistration{Name: "shop", Port: 80, Checks: []api.ServiceCheck{{TTL: api.Duration(10e9)}}})
 		},
 	} {

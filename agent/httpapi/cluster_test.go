@@ -69,8 +69,8 @@ func TestCluster_changesReachTheirPart(t *testing.T) {
 		{"/v1/agent/check/warn/service:a?note=slow", "", "check service:a warning slow"},
 		{"/v1/agent/check/fail/service:a", "", "check service:a critical "},
 		{
-			"/v1/agent/service/register", `{"ID":"s1","Name":"shop","Address":"10.0.0.1","Port":80,"Weight":5,"Backup":true,"Protocol":"h2","SendProxy":"v1","MaxConnections":9,"SlowStart":"10s","Tags":["a"],"Checks":[{"HTTP":"/h","Interval":"2s","Timeout":"1s"},{"TTL":"10s"}]}`,
-			"register {ID:s1 Name:shop Address:10.0.0.1 Port:80 Weight:<nil> Backup:true Protocol:h2 SendProxy:v1 MaxConnections:9 SlowStart:10s Tags:[a] Checks:[{ID: HTTP:/h TCP: TTL:0s Interval:2s Timeout:1s} {ID: HTTP: TCP: TTL:10s Interval:0s Timeout:0s}]} weight 5",
+			"/v1/agent/service/register", `{"ID":"s1","Name":"shop","Address":"10.0.0.1","Port":80,"Weight":5,"Backup":true,"Protocol":"h2","SendProxy":"v1","MaxConnections":9,"SlowStart":"10s","Tags":["a"],"Checks":[{"HTTP":"/h","Interval":"2s","Timeout":"1s","Method":"HEAD","Host":"h.example","Scheme":"https","Healthy":"200","Warning":"503","Contains":"ok","BodyLimit":9,"Rise":2,"Fall":3},{"TTL":"10s"}]}`,
+			"register {ID:s1 Name:shop Address:10.0.0.1 Port:80 Weight:<nil> Backup:true Protocol:h2 SendProxy:v1 MaxConnections:9 SlowStart:10s Tags:[a] Checks:[{ID: HTTP:/h TCP: TTL:0s Interval:2s Timeout:1s Method:HEAD Host:h.example Scheme:https Healthy:200 Warning:503 Contains:ok BodyLimit:9 Rise:2 Fall:3} {ID: HTTP: TCP: TTL:10s Interval:0s Timeout:0s Method: Host: Scheme: Healthy: Warning: Contains: BodyLimit:0 Rise:0 Fall:0}]} weight 5",
 		},
 	} {
 		h.want(h.do("PUT", c.target, c.body), 200)

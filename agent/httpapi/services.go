@@ -89,6 +89,15 @@ func readCheck(text []byte) (c api.ServiceCheck, err error) {
 		field{"TTL", &c.TTL},
 		field{"Interval", &c.Interval},
 		field{"Timeout", &c.Timeout},
+		field{"Method", &c.Method},
+		field{"Host", &c.Host},
+		field{"Scheme", &c.Scheme},
+		field{"Healthy", &c.Healthy},
+		field{"Warning", &c.Warning},
+		field{"Contains", &c.Contains},
+		field{"BodyLimit", &c.BodyLimit},
+		field{"Rise", &c.Rise},
+		field{"Fall", &c.Fall},
 	)
 	if err != nil {
 		return c, err

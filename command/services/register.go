@@ -115,5 +115,9 @@ func registration(check config.Check) api.ServiceCheck {
 	if check.TTL > 0 {
 		return api.ServiceCheck{TTL: api.Duration(check.TTL)}
 	}
-	return api.ServiceCheck{HTTP: check.HTTP, TCP: check.TCP, Interval: api.Duration(check.Interval), Timeout: api.Duration(check.Timeout)}
+	return api.ServiceCheck{
+		HTTP: check.HTTP, TCP: check.TCP, Interval: api.Duration(check.Interval), Timeout: api.Duration(check.Timeout),
+		Method: check.Method, Host: check.Host, Scheme: check.Scheme, Healthy: check.Status, Warning: check.Warning,
+		Contains: check.Contains, BodyLimit: check.BodyLimit, Rise: check.Rise, Fall: check.Fall,
+	}
 }

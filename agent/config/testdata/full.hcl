@@ -59,6 +59,17 @@ service "shop" {
   check {
     http     = "/health"
     interval = "3s"
+
+    method     = "HEAD"
+    host       = "shop.example.com"
+    scheme     = "https"
+    healthy    = "200-204,401"
+    warning    = "429,503"
+    contains   = "well"
+    body_limit = "8KiB"
+    rise       = 2
+    fall       = 3
+
     timeout  = "500ms"
   }
   check {

@@ -224,6 +224,7 @@ type setup struct {
 	cfg      Config
 	sess     *fakeSessions
 	position int
+	loops    int
 	apps     []Instance
 	bindings Bindings
 }
@@ -245,7 +246,7 @@ func startRig(t testing.TB, s setup) *rig {
 	if s.sess == nil {
 		s.sess = newSessions()
 	}
-	p, err := New(Options{Config: s.cfg, Sessions: s.sess, Bindings: s.bindings, TagKey: []byte("secret"), Position: s.position})
+	p, err := New(Options{Config: s.cfg, Sessions: s.sess, Bindings: s.bindings, TagKey: []byte("secret"), Position: s.position, Loops: s.loops})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ const module = "github.com/rondel-project/rondel"
 var mayImport = map[string][]string{
 	"":                  {"command", "command/term"},
 	"api":               {},
+	"scripts/bench/*":   {"scripts/bench/load", "scripts/bench/peers"},
 	"scripts/chaos":     {"api"},
 	"command":           {"command/*", "agent/version", "agent/config", "agent", "api"},
 	"command/*":         {"api", "command/flags", "command/term"},

@@ -23,7 +23,8 @@ import (
 // what processes spend just before and just after.
 type order struct {
 	Plan         load.Plan
-	Peer, Beside []int // processes of the peer, and of the instances
+	Peer, Beside []int  // processes of the peer, and of the instances
+	Profile      string // a file for a profile of the peer; empty: none
 }
 
 // told is what came of it.
@@ -57,12 +58,16 @@ func (o *order) carryOut() (t told, err error) {
 		err = errors.Join(append(errs[:], err)...)
 		return all
 	}
-	before := look()
-	tally, failed := load.Run(o.Plan)
+	end, failed := o.record()
 	if failed != nil {
 		return t, failed
 	}
+	before := look()
+	tally, failed := load.Run(o.Plan)
 	after := look()
+	if failed = errors.Join(failed, end()); failed != nil {
+		return t, failed
+	}
 	for i := range after {
 		after[i] -= before[i]
 	}
@@ -104,30 +109,25 @@ func (f *field) drive(ctx context.Context, o order) (t told, err error) {
 	return t, nil
 }
 
-// watch has perf write a profile of a peer until end is called, if it is wanted and
-// this is the last round.
-func (f *field) watch(name string, st *stand, last bool) (end func(), err error) {
-	if f.profile == "" || !last {
-		return func() {}, nil
-	}
-	perf, err := exec.LookPath("perf")
-	if err != nil {
-		return nil, fmt.Errorf("a profile needs perf: %w", err)
-	}
-	if err := os.MkdirAll(f.profile, 0o755); err != nil { //nolint:gosec // figures, for everybody
-		return nil, err
+// profiled is the file for the profile of a peer in a case.
+func (f *field) profiled(name string, st *stand) string {
+	return filepath.Join(f.profile, strings.NewReplacer(" ", "-", ",", "").Replace(name+" "+st.peer.Name)+".perf")
+}
+
+// record has perf write a profile of the peer for as long as the load takes.
+func (o *order) record() (end func() error, err error) {
+	if o.Profile == "" {
+		return func() error { return nil }, nil
 	}
 	var pids []string
-	for _, pid := range peers.PIDs(st.procs) {
+	for _, pid := range o.Peer {
 		pids = append(pids, strconv.Itoa(pid))
 	}
-	file := filepath.Join(f.profile, strings.NewReplacer(" ", "-", ",", "").Replace(name+" "+st.peer.Name)+".perf")
-	proc, err := f.r.Start(peers.Program{Name: "perf", CPU: -1, Args: []string{
-		perf, "record", "-q", "-F", "1999", "-g", "-o", file, "-p", strings.Join(pids, ","),
-		"--", "sleep", strconv.FormatFloat((f.each - f.each/10).Seconds(), 'f', 1, 64),
-	}})
-	if err != nil {
-		return nil, err
+	cmd := exec.Command("perf", "record", "-q", "-F", "1999", "-g", "-o", o.Profile, "-p", strings.Join(pids, ","),
+		"--", "sleep", strconv.FormatFloat(o.Plan.For.Seconds(), 'f', 1, 64))
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("a profile needs perf: %w", err)
 	}
-	return func() { <-proc.Ended() }, nil
+	return cmd.Wait, nil
 }

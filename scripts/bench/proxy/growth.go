@@ -24,6 +24,9 @@ const (
 	manySessions  = "many sessions"
 	fewInstances  = "3 instances"
 	manyInstances = "100 instances"
+
+	sessionsCase  = "Rondel, sessions"
+	instancesCase = "Rondel, instances"
 )
 
 // growth measures Rondel with few and many sessions, and with few and many instances.
@@ -31,12 +34,12 @@ func (s *settings) growth(ctx context.Context, res *results) error {
 	if !s.peers.MatchString("Rondel") {
 		return nil
 	}
-	if s.only.MatchString(fewSessions) || s.only.MatchString(manySessions) {
+	if s.only.MatchString(sessionsCase) {
 		if err := s.sessionGrowth(ctx, res); err != nil {
 			return err
 		}
 	}
-	if s.only.MatchString(fewInstances) || s.only.MatchString(manyInstances) {
+	if s.only.MatchString(instancesCase) {
 		return s.instanceGrowth(ctx, res)
 	}
 	return nil
@@ -80,7 +83,13 @@ func (s *settings) sessionGrowth(ctx context.Context, res *results) error {
 		plans[st] = load.Plan{Path: "/1k", Shared: true, Clients: bind(ids, bound)}
 		in = append(in, st)
 	}
-	return f.turns(ctx, "Rondel, sessions", in, plans)
+	idle, err := f.rest(ctx, in)
+	if err != nil {
+		return err
+	}
+	res.idle = fmt.Sprintf("While nothing is asked of it, the agent with 10 sessions spends %.1f ms of processor time a second, that with %d %.1f ms.\n", idle[0], s.sessions, idle[1])
+	fmt.Fprint(os.Stderr, res.idle)
+	return f.turns(ctx, sessionsCase, in, plans)
 }
 
 // bind makes clients of sessions, by the tags that clients of the instances have.
@@ -123,7 +132,7 @@ func (s *settings) instanceGrowth(ctx context.Context, res *results) error {
 		plans[st] = load.Plan{Path: "/1k", Shared: true, Clients: clients}
 		in = append(in, st)
 	}
-	return f.turns(ctx, "Rondel, instances", in, plans)
+	return f.turns(ctx, instancesCase, in, plans)
 }
 
 // seed makes n sessions at an agent's API, many requests in one write.

@@ -32,6 +32,11 @@ type field struct {
 }
 
 func bench(ctx context.Context, s settings) error {
+	if s.profile != "" {
+		if err := os.MkdirAll(s.profile, 0o755); err != nil { //nolint:gosec // figures, for everybody
+			return err
+		}
+	}
 	res := &results{began: time.Now(), settings: s}
 	for _, free := range []bool{false, true} {
 		if err := s.compare(ctx, free, res); err != nil {
@@ -194,12 +199,11 @@ func (f *field) turns(ctx context.Context, name string, in []*stand, plans map[*
 			if round == 0 {
 				p.For = time.Second
 			}
-			end, err := f.watch(name, st, round == f.rounds)
-			if err != nil {
-				return err
+			profile := ""
+			if f.profile != "" && round == f.rounds {
+				profile = f.profiled(name, st)
 			}
-			row, err := f.once(ctx, st, p)
-			end()
+			row, err := f.once(ctx, st, p, profile)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", name, st.peer.Name, err)
 			}
@@ -214,9 +218,9 @@ func (f *field) turns(ctx context.Context, name string, in []*stand, plans map[*
 	return nil
 }
 
-// once drives one peer once.
-func (f *field) once(ctx context.Context, st *stand, p load.Plan) (r row, err error) {
-	t, err := f.drive(ctx, order{Plan: p, Peer: peers.PIDs(st.procs), Beside: peers.PIDs(f.instances)})
+// once drives one peer once; profile is a file for a profile of it, or empty.
+func (f *field) once(ctx context.Context, st *stand, p load.Plan, profile string) (r row, err error) {
+	t, err := f.drive(ctx, order{Plan: p, Peer: peers.PIDs(st.procs), Beside: peers.PIDs(f.instances), Profile: profile})
 	if err != nil {
 		return r, err
 	}

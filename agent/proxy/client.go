@@ -21,6 +21,7 @@ type peer struct {
 	protocol string // where the client does not speak HTTP/1 itself
 
 	private private
+	seat    seat
 }
 
 func newPeer(nc net.Conn) *peer {

@@ -41,10 +41,13 @@ type conn struct {
 	idle bool        // waiting for a request
 	up   *http1.Conn // that the present request uses
 	dead bool        // aborted
+
+	rested  bool // it has been served before
+	evicted bool // it had to make room for another one
 }
 
-func newConn(p *Proxy, nc net.Conn, secure *tls.Config) *conn {
-	c := &conn{p: p, secure: secure, peer: newPeer(nc), memo: &memo{}, idle: true}
+func newConn(p *Proxy, nc net.Conn, peer *peer, secure *tls.Config) *conn {
+	c := &conn{p: p, secure: secure, peer: peer, memo: &memo{}, idle: true}
 	buffer := clientBuffer
 	if c.opens = secure != nil || p.config().PeerHeader != PeerHeaderOff; c.opens {
 		buffer = 0 // nothing is read into it before that
@@ -195,9 +198,10 @@ func (c *conn) busy() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.idle = false
-	if c.p.draining.Load() {
-		c.in.Resume() // endIfIdle may have come a moment too late
+	if c.p.draining.Load() || c.evicted {
+		c.in.Resume() // endIfIdle may have come a moment too late, and so may evict
 	}
+	c.evicted = false
 }
 
 // rest notes that the connection waits for the next request, and reports
@@ -205,7 +209,7 @@ func (c *conn) busy() {
 func (c *conn) rest() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.idle = true
+	c.idle, c.rested = true, true
 	return !c.dead && !c.p.draining.Load()
 }
 

@@ -270,7 +270,7 @@ func TestLearn_nothingIsAskedWhereItWouldWait(t *testing.T) {
 	c := newCluster(t, nil)
 	p := c.rigs[0].Proxy
 	for cookie, want := range map[string]bool{"": true, "JSESSIONID=x": false, "JSESSIONID=": true, "other=x": true} {
-		cn := newConn(p, &net.TCPConn{}, nil)
+		cn := newConn(p, &net.TCPConn{}, newPeer(&net.TCPConn{}), nil)
 		if err := cn.req.Parse([]byte("GET / HTTP/1.1\r\nHost: x\r\nCookie: a=b; " + cookie + "\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}

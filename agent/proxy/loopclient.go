@@ -260,5 +260,8 @@ func (l *loopClient) sweep(now time.Time, t *Timeouts) {
 		if waits > t.Body {
 			l.left(os.ErrDeadlineExceeded)
 		}
+	case l.quiet && waits > l.c.x.rt.Timeouts.Tunnel:
+		l.c.x.broken(os.ErrDeadlineExceeded)
+		l.finished(false)
 	}
 }

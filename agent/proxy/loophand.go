@@ -37,7 +37,7 @@ func (l *loopClient) leave(h handed) {
 		nc = broken{err}
 	}
 	c.in.Become(nc, clientBuffer)
-	c.idle, c.dead = false, false
+	c.idle, c.dead, c.rested, c.evicted = false, false, false, false
 	p.connMu.Lock()
 	p.conns[c] = struct{}{}
 	if p.loops.cut.Load() {
@@ -71,6 +71,7 @@ func (c *conn) goHome() bool {
 	fd, ok := netloop.Take(c.in.Conn)
 	if !ok {
 		c.in.Close()
+		c.peer.leave()
 		p.wg.Done()
 		return true
 	}

@@ -43,7 +43,7 @@ func newLoops(p *Proxy, n int) *loops {
 }
 
 // take carries a connection from now on, if it can be carried in a loop.
-func (ls *loops) take(nc net.Conn) bool {
+func (ls *loops) take(nc net.Conn, peer *peer) bool {
 	if _, ok := nc.(*net.TCPConn); !ok || ls.n == 0 {
 		return false
 	}
@@ -51,7 +51,7 @@ func (ls *loops) take(nc net.Conn) bool {
 	if err != nil {
 		return false
 	}
-	l := &loopClient{w: ls.worker(loop), peer: newPeer(nc)}
+	l := &loopClient{w: ls.worker(loop), peer: peer}
 	fd, ok := netloop.Take(nc)
 	if !ok {
 		return false

@@ -38,6 +38,7 @@ const protocolChallenge = "acme-tls/1"
 
 var (
 	errNotListed = errors.New("its address is not among those that may send a PROXY protocol header")
+	errTooMany   = errors.New("its client has as many connections as proxy.limits.connections_per_client allows")
 	errUnneeded  = errors.New("nothing more was wanted than the certificate")
 )
 
@@ -85,7 +86,12 @@ func (c *conn) readPeer(nc net.Conn, cfg *Config) error {
 		return err
 	}
 	if h.Source.IsValid() {
+		seat := c.peer.seat
 		c.peer = peerAt(h.Source, h.Destination)
+		c.peer.seat = seat
+		if !c.p.gate.count(c.peer, cfg) {
+			return errTooMany
+		}
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ func TestTimeouts_ofARoute(t *testing.T) {
 			case strings.HasSuffix(q.URL.Path, "/slow"):
 				br.ReadByte()
 				return
+			case strings.HasSuffix(q.URL.Path, "/ok"):
+				io.WriteString(nc, "HTTP/1.1 204 No Content\r\n\r\n")
 			case strings.HasSuffix(q.URL.Path, "/stall"):
 				io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
 				br.ReadByte()
@@ -70,6 +72,22 @@ func TestTimeouts_ofARoute(t *testing.T) {
 	}
 	if l := next(); l.End != "instance_timeout" || l.Status != 200 {
 		t.Errorf("an answer that stalls: %+v", l)
+	}
+	// The same where an event loop carries it.
+	nc, br := r.send(t, "GET /own/ok HTTP/1.1\r\nHost: x\r\n\r\n")
+	for range 3 {
+		read(t, br, "GET")
+		next()
+		io.WriteString(nc, "GET /own/ok HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	read(t, br, "GET")
+	next()
+	io.WriteString(nc, "GET /own/stall HTTP/1.1\r\nHost: x\r\n\r\n")
+	if b, err := io.ReadAll(br); !strings.HasSuffix(string(b), "half") || err != nil {
+		t.Errorf("an answer that stalls, in a loop: %q %v", b, err)
+	}
+	if l := next(); l.End != "instance_timeout" || l.Status != 200 {
+		t.Errorf("an answer that stalls, in a loop: %+v", l)
 	}
 	_, br = r.send(t, "GET /own/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {

@@ -47,6 +47,7 @@ func (p *peer) poolOf(b *backend) *http1.Pool {
 
 // leave ends what belongs to a client connection, once that has ended itself.
 func (p *peer) leave() {
+	p.seat.leave()
 	o := &p.private
 	o.mu.Lock()
 	defer o.mu.Unlock()

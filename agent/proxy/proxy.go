@@ -2,9 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -41,18 +38,19 @@ type Options struct {
 // Proxy passes HTTP requests to instances. Its methods may be called from any
 // goroutine.
 type Proxy struct {
-	log      hclog.Logger
-	start    uint64
-	sessions Sessions
-	exists   existence
-	learned  learned
-	date     clock
-	observe  Observers
-	unrouted Observer       // of requests without a route
-	access   *accesslog.Log // nil: there is none
-	buffers  sync.Pool      // of *[]byte, bigBuffer long, for large bodies
-	outs     sync.Pool      // of *[]byte, for requests under way
-	loops    *loops
+	log       hclog.Logger
+	start     uint64
+	sessions  Sessions
+	exists    existence
+	learned   learned
+	date      clock
+	observe   Observers
+	unrouted  Observer       // of requests without a route
+	access    *accesslog.Log // nil: there is none
+	buffers   sync.Pool      // of *[]byte, bigBuffer long, for large bodies
+	outs      sync.Pool      // of *[]byte, for requests under way
+	loops     *loops
+	entrances entrances
 
 	snap     atomic.Pointer[snapshot]
 	position atomic.Uint64
@@ -69,6 +67,7 @@ type Proxy struct {
 
 	connMu sync.Mutex // guards conns; taken when a connection comes or goes
 	conns  map[*conn]struct{}
+	gate   *gate
 	wg     sync.WaitGroup // one per connection, here or in a loop
 }
 
@@ -95,6 +94,7 @@ func New(opt Options) (*Proxy, error) {
 		turns:    map[string]*turn{},
 		groups:   map[string]*group{},
 		conns:    map[*conn]struct{}{},
+		gate:     newGate(),
 	}
 	if p.observe == nil {
 		p.observe = silence{}
@@ -243,29 +243,30 @@ func (p *Proxy) onlyLoadsLocked(list []Instance) bool {
 	return true
 }
 
-// Run serves the listeners until ctx ends, then stops gracefully: it accepts
+// Run serves the listeners, these or those that Listen has set, until ctx ends, then stops gracefully: it accepts
 // no more, lets requests finish for as long as Timeouts.Drain, and closes the
 // rest. It returns when every connection has ended. A listener that fails
 // stops it too. The listeners are closed; a proxy runs once.
 func (p *Proxy) Run(ctx context.Context, listeners ...net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make(chan error, len(listeners))
-	var loops sync.WaitGroup
-	for _, ln := range listeners {
-		loops.Go(func() {
-			if err := p.accept(ctx, ln); err != nil {
-				errs <- err
-				cancel()
+	errs := make(chan error, 1)
+	if len(listeners) > 0 {
+		p.Listen(listeners...)
+	}
+	accepted := p.entrances.begin(ctx, func(d *entrance) {
+		if err := p.accept(ctx, d); err != nil {
+			select {
+			case errs <- err:
+			default:
 			}
-		})
-	}
-	loops.Go(func() { p.sweep(ctx) })
-	<-ctx.Done()
-	for _, ln := range listeners {
-		ln.Close() // it may have failed already
-	}
-	loops.Wait()
+			cancel()
+		}
+	})
+	var sweeper sync.WaitGroup
+	sweeper.Go(func() { p.sweep(ctx) })
+	accepted()
+	sweeper.Wait()
 	p.drain()
 	p.mu.Lock()
 	list := make([]*backend, 0, len(p.backends))
@@ -291,46 +292,6 @@ func (p *Proxy) Close() {
 	defer p.connMu.Unlock()
 	for c := range p.conns {
 		c.abort()
-	}
-}
-
-func (p *Proxy) accept(ctx context.Context, ln net.Listener) error {
-	var secure *tls.Config
-	if door, ok := ln.(*Door); ok {
-		secure = door.TLS
-	}
-	pause := time.Duration(0)
-	for {
-		nc, err := ln.Accept()
-		if err != nil {
-			var ne net.Error
-			switch {
-			case ctx.Err() != nil:
-				return nil
-			case errors.As(err, &ne) && !errors.Is(err, net.ErrClosed):
-				// Out of descriptors, as a rule: wait for some to come back.
-				if pause == 0 {
-					p.log.Warn("cannot accept connections", "addr", ln.Addr(), "error", err)
-				}
-				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-				select {
-				case <-time.After(pause):
-				case <-ctx.Done():
-				}
-				continue
-			}
-			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
-		}
-		pause = 0
-		if secure == nil && p.config().PeerHeader == PeerHeaderOff && p.loops.take(nc) {
-			continue
-		}
-		c := newConn(p, nc, secure)
-		p.connMu.Lock()
-		p.conns[c] = struct{}{}
-		p.connMu.Unlock()
-		p.wg.Add(1)
-		go p.carry(c, handed{})
 	}
 }
 

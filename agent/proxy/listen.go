@@ -1,0 +1,165 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// closeAfter is for how long a listener that is taken away still accepts: those
+// who wait there have connected already.
+const closeAfter = 50 * time.Millisecond
+
+// entrances are the listeners that the proxy accepts connections from.
+type entrances struct {
+	mu    sync.Mutex // guards the rest
+	doors []*entrance
+	start func(*entrance) // nil while nothing runs
+}
+
+type entrance struct {
+	ln     net.Listener
+	closed chan struct{} // it was taken away
+}
+
+// Listen sets which listeners connections are accepted from. Those that were
+// there and are not any more are closed, after who waits there was accepted;
+// their connections stay. A running proxy accepts from new ones at once.
+func (p *Proxy) Listen(list ...net.Listener) {
+	e := &p.entrances
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var doors []*entrance
+	for _, d := range e.doors {
+		if slices.Contains(list, d.ln) {
+			doors = append(doors, d)
+			continue
+		}
+		close(d.closed)
+		if e.start == nil || !expire(d.ln) {
+			d.ln.Close() // it was of no use any more
+		}
+	}
+	for _, ln := range list {
+		if slices.ContainsFunc(e.doors, func(d *entrance) bool { return d.ln == ln }) {
+			continue
+		}
+		d := &entrance{ln: ln, closed: make(chan struct{})}
+		doors = append(doors, d)
+		if e.start != nil {
+			e.start(d)
+		}
+	}
+	e.doors = doors
+}
+
+// expire makes accepting end soon, if that can be told to the listener.
+func expire(ln net.Listener) bool {
+	if door, ok := ln.(*Door); ok {
+		ln = door.Listener
+	}
+	l, ok := ln.(interface{ SetDeadline(time.Time) error })
+	return ok && l.SetDeadline(time.Now().Add(closeAfter)) == nil
+}
+
+// begin accepts from the listeners that are there and those that come, until
+// ctx ends. It returns what waits for all that, and for their end.
+func (e *entrances) begin(ctx context.Context, accept func(*entrance)) (wait func()) {
+	var loops sync.WaitGroup
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.start = func(d *entrance) {
+		loops.Go(func() {
+			accept(d)
+			d.ln.Close() // it may have failed already
+		})
+	}
+	for _, d := range e.doors {
+		e.start(d)
+	}
+	return func() {
+		<-ctx.Done()
+		e.mu.Lock()
+		e.start = nil
+		for _, d := range e.doors {
+			d.ln.Close()
+		}
+		e.doors = nil
+		e.mu.Unlock()
+		loops.Wait()
+	}
+}
+
+// gone reports whether the listener was taken away.
+func (d *entrance) gone() bool {
+	select {
+	case <-d.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *Proxy) accept(ctx context.Context, d *entrance) error {
+	ln := d.ln
+	var secure *tls.Config
+	if door, ok := ln.(*Door); ok {
+		secure = door.TLS
+	}
+	pause := time.Duration(0)
+	var said time.Time
+	for {
+		if p.await(ctx, d.closed) && time.Since(said) > time.Minute {
+			said = time.Now()
+			p.log.Warn("as many connections as proxy.limits.connections allows, others wait", "addr", ln.Addr(), "limit", p.config().Limits.Connections)
+		}
+		nc, err := ln.Accept()
+		if err != nil {
+			var ne net.Error
+			switch {
+			case ctx.Err() != nil || d.gone():
+				return nil
+			case errors.As(err, &ne) && !errors.Is(err, net.ErrClosed):
+				// Out of descriptors, as a rule: wait for some to come back.
+				if pause == 0 {
+					p.log.Warn("cannot accept connections", "addr", ln.Addr(), "error", err)
+				}
+				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done():
+				}
+				continue
+			}
+			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
+		}
+		pause = 0
+		p.admit(nc, secure)
+	}
+}
+
+// admit begins with a connection.
+func (p *Proxy) admit(nc net.Conn, secure *tls.Config) {
+	cfg := p.config()
+	peer := newPeer(nc)
+	if !p.gate.enter(peer, cfg) {
+		p.log.Debug("connection closed, its client has as many as proxy.limits.connections_per_client allows", "addr", peer.addr)
+		peer.leave()
+		nc.Close()
+		return
+	}
+	if secure == nil && cfg.PeerHeader == PeerHeaderOff && p.loops.take(nc, peer) {
+		return
+	}
+	c := newConn(p, nc, peer, secure)
+	p.connMu.Lock()
+	p.conns[c] = struct{}{}
+	p.connMu.Unlock()
+	p.wg.Add(1)
+	go p.carry(c, handed{})
+}

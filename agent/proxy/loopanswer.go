@@ -78,7 +78,7 @@ func (l *loopClient) pass(out []byte) bool {
 	case errors.Is(err, netloop.ErrAgain):
 		l.unsent = append(l.unsent[:0], out[n:]...)
 		l.w.unwait(l)
-		l.since = time.Now()
+		l.since, l.slow = time.Now(), true
 		l.w.loop.Writable(l.at)
 		return true
 	}
@@ -154,6 +154,7 @@ func (l *loopClient) wait() {
 
 // overdue is called when the instance has been silent for a while.
 func (l *loopClient) overdue(now time.Time) {
+	l.slow = true
 	switch {
 	case l.state == awaiting:
 		l.resumeAwaiting()
@@ -181,6 +182,9 @@ func (l *loopClient) finished(keep bool) {
 	w.unwait(l)
 	l.u, l.unsent, l.failure, l.quiet, l.moved = nil, nil, nil, false, false
 	l.state, l.since = reading, c.x.began
+	if l.slow {
+		l.since = time.Now() // it waits for the next request from now on
+	}
 	if !keep || w.p.draining.Load() {
 		if c.in.Buffered() > 0 || l.more {
 			l.leave(handed{linger: true})

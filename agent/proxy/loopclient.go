@@ -40,6 +40,7 @@ type loopClient struct {
 	failure error     // that ends the answer's body
 	moved   bool      // something of the body has passed since since
 	quiet   bool      // nothing has for long
+	slow    bool      // the answer has taken longer than the clock need not be asked for
 
 	awaited       bool // among w.waiting
 	before, after *loopClient
@@ -183,7 +184,7 @@ func (c *conn) plain() bool {
 func (l *loopClient) request() {
 	w, c := l.w, l.c
 	x := &c.x
-	l.head = time.Time{}
+	l.head, l.slow = time.Time{}, false
 	if !c.plain() {
 		l.leave(handed{resume: c.fresh, odd: true})
 		return

@@ -36,7 +36,7 @@ func headOf(in []byte) (head, rest []byte, ok bool) {
 
 // fuzzed is an exchange that has got as far as its request's head.
 func fuzzed(p *Proxy, head []byte) (*exchange, bool) {
-	c := newConn(p, deadEnd{}, nil)
+	c := newConn(p, deadEnd{}, newPeer(deadEnd{}), nil)
 	if c.req.Parse(head) != nil {
 		return nil, false
 	}

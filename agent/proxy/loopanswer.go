@@ -29,8 +29,8 @@ func (l *loopClient) answered() {
 		switch s := x.resp.Status; {
 		case s == 101:
 			l.resume(answered)
-		case x.unwanted():
-			l.resume(answered) // and looks elsewhere
+		case x.unwanted(), x.givesOut(): // to look elsewhere, or to wait
+			l.resume(answered)
 		case s < 200:
 			u.hc.Rewind(len(head))
 			l.resumeAwaiting()

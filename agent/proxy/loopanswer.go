@@ -39,11 +39,10 @@ func (l *loopClient) answered() {
 		}
 		return
 	}
-	var bad *http1.Error
 	switch {
 	case errors.Is(err, netloop.ErrAgain):
 		u.strip()
-	case errors.As(err, &bad):
+	case malformed(err):
 		l.resume(x.nonsense(err))
 	default:
 		x.heard = x.heard || u.hc.Buffered() > 0

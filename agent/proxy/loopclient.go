@@ -140,7 +140,6 @@ func (l *loopClient) read() {
 	if err == nil {
 		err = c.req.Parse(head)
 	}
-	var bad *http1.Error
 	switch {
 	case err == nil:
 		l.request()
@@ -152,11 +151,17 @@ func (l *loopClient) read() {
 			l.head = c.in.HeadSince()
 			l.since = l.head
 		}
-	case errors.As(err, &bad):
+	case malformed(err):
 		l.leave(handed{refused: err})
 	default:
 		l.end()
 	}
+}
+
+// malformed reports whether an error is about what was said, not about how it came.
+func malformed(err error) bool {
+	var bad *http1.Error
+	return errors.As(err, &bad)
 }
 
 // plain reports whether the request is one for a loop: all of it is there, and

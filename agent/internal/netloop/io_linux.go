@@ -8,17 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The calls below are those for sockets alone: read and write would do, but the
+// kernel has more to look at on their way.
+
 // Read reads what has arrived. It returns ErrAgain where nothing has, and io.EOF
 // after the other side's end. p must not be empty.
 func Read(fd int, p []byte) (int, error) {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
 		switch {
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN:
 			return 0, ErrAgain
 		case errno != 0:
-			return 0, os.NewSyscallError("read", errno)
+			return 0, os.NewSyscallError("recvfrom", errno)
 		case n == 0:
 			return 0, io.EOF
 		default:
@@ -33,13 +36,13 @@ func Write(fd int, p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		rest := p[done:]
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(rest))), uintptr(len(rest)))
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(rest))), uintptr(len(rest)), unix.MSG_NOSIGNAL, 0, 0)
 		switch {
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN:
 			return done, ErrAgain
 		case errno != 0:
-			return done, os.NewSyscallError("write", errno)
+			return done, os.NewSyscallError("sendto", errno)
 		default:
 			done += int(n)
 		}

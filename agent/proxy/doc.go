@@ -2,6 +2,10 @@
 // finds each one's route, session and instance, passes it there, and passes
 // the answer back.
 //
+// Plain requests are carried in event loops, without a goroutine; what is
+// unusual gets one, at whatever point it turns out to be, and returns. Either way
+// an exchange does the same things in the same order.
+//
 // It owns client connections, the connections to instances, and the counters
 // that both give rise to. It decides from memory only: routes and instances
 // are one immutable snapshot behind an atomic pointer, replaced when either

@@ -31,7 +31,7 @@ type loops struct {
 func newLoops(p *Proxy, n int) *loops {
 	switch {
 	case n == 0:
-		n = min(maxWorkers, (runtime.GOMAXPROCS(0)+1)/2)
+		n = max(1, min(maxWorkers, runtime.GOMAXPROCS(0)-1))
 	case n < 0:
 		n = 0
 	}

@@ -13,8 +13,13 @@
 //     feeds, folded lines, a space before the colon, control bytes, crooked
 //     chunk sizes) is refused, never repaired, so that nobody behind it can
 //     see another message than it saw. The few tolerated oddities leave in
-//     their plain form: equal repeated lengths as one, chunk extensions not
+//     their plain form: lengths repeated alike as one, chunk extensions not
 //     at all.
+//   - No more is taken than net/http takes, and nothing is read otherwise,
+//     which the fuzzers hold it to. Three things are: empty lines ahead of a
+//     request, targets that its URL parser cannot take apart, and fields of
+//     trailers that were announced and may not be one; what is passed on has
+//     none of the first and the last.
 //   - No allocation per field. Fields are slices of the receive buffer; they
 //     hold until the next read from that connection.
 //   - One read and one write per piece: what has arrived goes on at once, so

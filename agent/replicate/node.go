@@ -383,10 +383,7 @@ func (n *Node) Tick(t Time, out *Out) {
 // remembered any more, so that idle sessions cost nothing for them anywhere.
 func (n *Node) forgetOps() {
 	n.forgetAt = (n.forgetAt + 1) % ring.Slots
-	n.store.Each(n.forgetAt, func(e *session.Entry) bool {
-		n.store.Forget(e, n.now.Mono)
-		return true
-	})
+	n.store.Forget(n.forgetAt, n.now.Mono)
 }
 
 // tickSlots goes on with activations, fillings and comparisons.

@@ -25,6 +25,7 @@ type Entry struct {
 	Unsettled bool  // acknowledged without an owner or without all copies: to be offered to the owner
 
 	tomb, gone bool // in the list of tombstones; removed
+	mindful    bool // in the shelf's list of those that remember operations
 	slot       ring.Slot
 	bucket     uint8  // Bucket of the id
 	sum        uint64 // what the shelf's buckets hold of Rec
@@ -57,7 +58,8 @@ type shelf struct {
 	buckets [Buckets]uint64
 	live    int
 	living  uses
-	tombs   uses // apart, so that whoever looks for old sessions need not pass them
+	tombs   uses     // apart, so that whoever looks for old sessions need not pass them
+	mindful []*Entry // remember operations, or did when Forget last looked
 }
 
 // uses is a list of entries by last use.
@@ -115,6 +117,10 @@ func (t *Table) Put(h ring.Slot, rec *Record, now int64, age, left time.Duration
 	e.Rec, e.sum = rec, rec.Sum()
 	s.count(t, e, +1)
 	s.link(e)
+	if len(rec.Ops) > 0 && !e.mindful {
+		e.mindful = true
+		s.mindful = append(s.mindful, e)
+	}
 	switch {
 	case rec.Dead && left <= 0:
 		e.Deadline = now + int64(t.tomb)
@@ -366,12 +372,27 @@ func (h *wakeHeap) Pop() any {
 	return x
 }
 
-// Forget drops remembered operations that need not be kept any more, so that
-// an idle session costs no memory for them.
-func (t *Table) Forget(e *Entry, now int64) {
-	if len(e.Rec.Ops) == 0 {
-		return
+// Forget drops those remembered operations of a slot that need not be kept any
+// more, so that an idle session costs no memory for them. It looks at none of the
+// sessions that remember nothing.
+func (t *Table) Forget(h ring.Slot, now int64) {
+	s := &t.slots[h]
+	kept := s.mindful[:0]
+	for _, e := range s.mindful {
+		if !e.gone {
+			e.forget(now)
+		}
+		if e.mindful = !e.gone && len(e.Rec.Ops) > 0; e.mindful {
+			kept = append(kept, e)
+		}
 	}
+	clear(s.mindful[len(kept):])
+	if s.mindful = kept; len(kept) == 0 {
+		s.mindful = nil
+	}
+}
+
+func (e *Entry) forget(now int64) {
 	if ops := pruneOps(nil, e.Rec.Ops, now, 0, 0); len(ops) < len(e.Rec.Ops) {
 		n := *e.Rec
 		n.Ops = ops

@@ -296,17 +296,50 @@ func TestTable_forgetDropsOldOperationsOnly(t *testing.T) {
 	rec := &Record{ID: "s", Ops: []Op{{ID: opID(1), At: 0, Auto: true}, {ID: opID(2), At: 0}}}
 	e := tab.Put(0, rec, 0, 0, 0)
 	sum := tab.Sum(0)
-	tab.Forget(e, int64(time.Second))
+	tab.Forget(0, int64(time.Second))
 	if len(e.Rec.Ops) != 2 {
 		t.Error("forgotten too early")
 	}
-	tab.Forget(e, int64(time.Minute))
+	tab.Forget(0, int64(time.Minute))
 	if len(e.Rec.Ops) != 1 || e.Rec.Ops[0].ID != opID(2) || len(rec.Ops) != 2 || tab.Sum(0) != sum {
 		t.Errorf("%d left, want the client's own", len(e.Rec.Ops))
 	}
-	tab.Forget(e, int64(11*time.Minute))
+	tab.Forget(0, int64(11*time.Minute))
 	if e.Rec.Ops != nil {
 		t.Errorf("%d operations after 11 minutes", len(e.Rec.Ops))
+	}
+}
+
+func TestTable_forgetLooksAtThoseThatRememberAlone(t *testing.T) {
+	t.Parallel()
+	tab := NewTable(time.Hour)
+	mindful := func(h ring.Slot) int { return len(tab.slots[h].mindful) }
+	op := func(id ID, at time.Duration) *Record {
+		return &Record{ID: id, Ops: []Op{{ID: opID(1), At: int64(at), Auto: true}}}
+	}
+	tab.Put(0, &Record{ID: "plain"}, 0, 0, 0)
+	gone := tab.Put(0, op("gone", 0), 0, 0, 0)
+	old := tab.Put(0, op("old", 0), 0, 0, 0)
+	tab.Put(0, op("old", 0), 0, 0, 0) // listed once
+	late := tab.Put(0, op("late", time.Minute), 0, 0, 0)
+	tab.Put(1, op("elsewhere", 0), 0, 0, 0)
+	tab.Remove(gone)
+	tab.Forget(0, int64(time.Minute))
+	if mindful(0) != 1 || old.Rec.Ops != nil || len(late.Rec.Ops) != 1 || mindful(1) != 1 {
+		t.Errorf("%d remember in one slot, %d in the other", mindful(0), mindful(1))
+	}
+	tab.Forget(0, int64(time.Hour))
+	if late.Rec.Ops != nil || tab.slots[0].mindful != nil {
+		t.Errorf("%d remember after an hour", mindful(0))
+	}
+	tab.Put(0, op("late", time.Hour), int64(time.Hour), 0, 0) // and again
+	if mindful(0) != 1 {
+		t.Errorf("%d remember once one was written again", mindful(0))
+	}
+	tab.Clear(0)
+	tab.Forget(0, int64(time.Hour))
+	if mindful(0) != 0 {
+		t.Errorf("%d remember in an empty slot", mindful(0))
 	}
 }
 
@@ -329,8 +362,8 @@ func BenchmarkTable_memory(b *testing.B) {
 			}
 			req := &Request{Kind: Patch, ID: id, Attrs: []Attr{{Name: string([]byte("cart")), Value: v}}, Op: opID(i), AutoOp: true}
 			c, _ := Apply(nil, req, testEnv())
-			e := tab.Put(h, c.Next, testNow, 0, 0)
-			tab.Forget(e, testNow+int64(time.Hour))
+			tab.Put(h, c.Next, testNow, 0, 0)
+			tab.Forget(h, testNow+int64(time.Hour))
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)

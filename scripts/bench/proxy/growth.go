@@ -21,7 +21,8 @@ import (
 // Cases of Rondel alone: what a request costs when there is more of something.
 const (
 	fewSessions   = "10 sessions"
-	manySessions  = "many sessions"
+	manySessions  = "many sessions, 10 in use"
+	busySessions  = "many sessions, all in use"
 	fewInstances  = "3 instances"
 	manyInstances = "100 instances"
 
@@ -46,7 +47,7 @@ func (s *settings) growth(ctx context.Context, res *results) error {
 }
 
 // sessionGrowth has one agent with 10 sessions and one with very many, and requests
-// that belong to all of them in turn.
+// that belong to 10 of them in turn, or to all.
 func (s *settings) sessionGrowth(ctx context.Context, res *results) error {
 	f, err := s.newField(false, res)
 	if err != nil {
@@ -58,11 +59,11 @@ func (s *settings) sessionGrowth(ctx context.Context, res *results) error {
 		return err
 	}
 	plans := map[*stand]load.Plan{}
-	var in []*stand
+	var in, all []*stand
 	for _, c := range []struct {
 		name string
 		n    int
-	}{{fewSessions, 10}, {manySessions, s.sessions}} {
+	}{{fewSessions, 10}, {manySessions, max(11, s.sessions)}} {
 		ports, err := peers.Ports(1)
 		if err != nil {
 			return err
@@ -80,8 +81,16 @@ func (s *settings) sessionGrowth(ctx context.Context, res *results) error {
 		if err != nil {
 			return fmt.Errorf("make sessions: %w", err)
 		}
-		plans[st] = load.Plan{Path: "/1k", Shared: true, Clients: bind(ids, bound)}
+		plans[st] = load.Plan{Path: "/1k", Shared: true, Clients: bind(ids[:10], bound)}
 		in = append(in, st)
+		if c.n > 10 {
+			busy := *st
+			busy.peer.Name = busySessions
+			plans[&busy] = load.Plan{Path: "/1k", Shared: true, Clients: bind(ids, bound)}
+			all = append(all, st, &busy)
+		} else {
+			all = append(all, st)
+		}
 	}
 	idle, err := f.rest(ctx, in)
 	if err != nil {
@@ -89,7 +98,7 @@ func (s *settings) sessionGrowth(ctx context.Context, res *results) error {
 	}
 	res.idle = fmt.Sprintf("While nothing is asked of it, the agent with 10 sessions spends %.1f ms of processor time a second, that with %d %.1f ms.\n", idle[0], s.sessions, idle[1])
 	fmt.Fprint(os.Stderr, res.idle)
-	return f.turns(ctx, sessionsCase, in, plans)
+	return f.turns(ctx, sessionsCase, all, plans)
 }
 
 // bind makes clients of sessions, by the tags that clients of the instances have.

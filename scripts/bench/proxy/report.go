@@ -60,6 +60,7 @@ func wanted() []bound {
 		{"64 KiB: processor time, of HAProxy's", large, rondel, base, cpuOf, 1},
 		{"64 KiB: processor time, of HAProxy's with splicing", large, rondel, spliced, cpuOf, 1},
 		{"processor time with many sessions, of that with 10", sessionsCase, manySessions, fewSessions, cpuOf, 1},
+		{"the same, with all of them in use", sessionsCase, busySessions, fewSessions, cpuOf, 1},
 		{"processor time with 100 instances, of that with 3", instancesCase, manyInstances, fewInstances, cpuOf, 1.1},
 	}
 }

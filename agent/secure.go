@@ -53,7 +53,7 @@ func (s *secure) prepare(cfg config.Proxy) (commit func(), err error) {
 }
 
 // protocols is what clients may choose from by ALPN, the best first.
-func protocols() []string { return []string{"http/1.1"} }
+func protocols() []string { return []string{"h2", "http/1.1"} }
 
 // tls returns what a listener speaks. It goes by the configuration in force at
 // each handshake, and keeps the keys of session tickets across changes.

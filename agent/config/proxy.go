@@ -19,6 +19,13 @@ type ProxyFile struct {
 	Timeouts  *ProxyTimeoutsFile `opt:"timeouts"`
 	Limits    *ProxyLimitsFile   `opt:"limits"`
 	AccessLog *AccessLogFile     `opt:"access_log"`
+
+	H2C        *bool `opt:"h2c"`
+	MaxStreams *int  `opt:"max_streams"`
+
+	InstanceCAFile     *string `opt:"instance_ca_file"`
+	InstanceServerName *string `opt:"instance_server_name"`
+	InstanceSkipVerify *bool   `opt:"instance_skip_verify"`
 }
 
 // ProxyProtocol says which connections begin with a header of the PROXY
@@ -50,6 +57,13 @@ type Proxy struct {
 	Timeouts  ProxyTimeouts
 	Limits    ProxyLimits
 	AccessLog AccessLog
+
+	H2C        bool `opt:"proxy.h2c,reload"` // HTTP/2 without TLS is spoken too
+	MaxStreams int  `opt:"proxy.max_streams,reload"`
+
+	InstanceCAFile     string `opt:"proxy.instance_ca_file,reload"`     // empty: the system's
+	InstanceServerName string `opt:"proxy.instance_server_name,reload"` // empty: the instance's address
+	InstanceSkipVerify bool   `opt:"proxy.instance_skip_verify,reload"`
 }
 
 func defaultProxy() *ProxyFile {
@@ -58,6 +72,8 @@ func defaultProxy() *ProxyFile {
 		ProxyProtocol: ptr(string(ProxyProtocolOff)), ProxyProtocolFrom: ptr([]string{}),
 		TLSMinVersion: ptr(string(TLS12)), RedirectHTTPS: ptr(false), Certificates: nil,
 		Timeouts: defaultProxyTimeouts(), Limits: defaultProxyLimits(), AccessLog: defaultAccessLog(),
+		H2C: ptr(false), MaxStreams: ptr(250),
+		InstanceCAFile: ptr(""), InstanceServerName: ptr(""), InstanceSkipVerify: ptr(false),
 	}
 }
 
@@ -78,11 +94,20 @@ func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
 		Timeouts:  f.Timeouts.runtime(c),
 		Limits:    f.Limits.runtime(c),
 		AccessLog: f.AccessLog.runtime(c),
+
+		H2C:        *f.H2C,
+		MaxStreams: *f.MaxStreams,
+
+		InstanceCAFile:     *f.InstanceCAFile,
+		InstanceServerName: *f.InstanceServerName,
+		InstanceSkipVerify: *f.InstanceSkipVerify,
 	}
 	if p.RedirectHTTPS && *f.HTTPS == "" {
 		c.fail("proxy.redirect_https", true, "needs proxy.https, where clients are sent to")
 	}
 	f.checkProxyProtocol(c)
+	f.checkHTTP2(c)
+	f.checkInstances(c)
 	return p
 }
 

@@ -22,6 +22,7 @@ var (
 	ErrStatusLine    = &Error{http.StatusBadGateway, "malformed status line"}
 	ErrTarget        = &Error{http.StatusBadRequest, "malformed request target"}
 	ErrVersion       = &Error{http.StatusHTTPVersionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here"}
+	ErrPreface       = &Error{http.StatusHTTPVersionNotSupported, "HTTP/2 without TLS is not spoken here"}
 	ErrMethod        = &Error{http.StatusNotImplemented, "method not supported"}
 	ErrFieldName     = &Error{http.StatusBadRequest, "malformed field name"}
 	ErrFieldValue    = &Error{http.StatusBadRequest, "control byte in a field value"}

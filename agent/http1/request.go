@@ -61,6 +61,9 @@ func (q *Request) line(line []byte) (absolute bool, err error) {
 		return false, ErrRequestLine
 	}
 	if q.Minor, err = version(line[last+1:]); err != nil {
+		if string(line) == "PRI * HTTP/2.0" {
+			err = ErrPreface
+		}
 		return false, err
 	}
 	if len(q.Target) == 0 || !all(q.Target, target) {

@@ -67,7 +67,7 @@ func (c *Client) Dial() (net.Conn, error) {
 		if m := c.roomLocked(); m != nil {
 			m.held++
 			p := newPipe(&c.mu, c, m)
-			p.held = true
+			p.held, p.over = true, true
 			return p, nil
 		}
 		if err := c.connectLocked(); err != nil {
@@ -247,6 +247,7 @@ func (c *Client) head(p *pipe, head, rest []byte) (used int, err error) {
 	}
 	m, err := c.placeLocked(p)
 	if err != nil {
+		p.over = true
 		return 0, err
 	}
 	id := m.last + 2

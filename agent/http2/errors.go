@@ -6,12 +6,15 @@ import "errors"
 // a request: sent again, it will not be answered twice.
 var ErrUnprocessed = errors.New("the instance did not process the request")
 
+// ErrReset means that the peer has given up one stream, while its connection
+// goes on.
+var ErrReset = errors.New("stream was reset")
+
 // ErrClosed means that a Client was closed.
 var ErrClosed = errors.New("closed")
 
 var (
 	errLost     = errors.New("connection lost")
-	errReset    = errors.New("stream was reset")
 	errNoRoom   = errors.New("no connection has room for another stream")
 	errSilent   = errors.New("the instance does not answer pings")
 	errBeyond   = errors.New("bytes beyond the message's end")

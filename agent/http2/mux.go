@@ -187,7 +187,7 @@ func (m *mux) forgiveLocked(err error) error {
 		return err
 	}
 	if s := m.streams[se.StreamID]; s != nil {
-		m.resetLocked(s, se.Code, fmt.Errorf("%w: %w", errReset, se))
+		m.resetLocked(s, se.Code, fmt.Errorf("%w: %w", ErrReset, se))
 	} else {
 		m.rstLocked(se.StreamID, se.Code)
 	}

@@ -118,7 +118,7 @@ func (m *mux) wasResetLocked(id uint32, code http2.ErrCode) error {
 		}
 		return m.controlLocked()
 	}
-	err := fmt.Errorf("%w by the peer: %s", errReset, code)
+	err := fmt.Errorf("%w by the peer: %s", ErrReset, code)
 	if code == http2.ErrCodeRefusedStream && !s.headed && s.interim == 0 {
 		err = ErrUnprocessed
 	}

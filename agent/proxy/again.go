@@ -25,7 +25,7 @@ func (x *exchange) repeats() bool {
 // x.inst set if the same instance is to be asked over a new connection.
 func (x *exchange) again() bool {
 	inst := x.inst
-	stale := x.reused && !x.heard
+	stale := x.reused && !x.heard && !x.reset
 	if !stale {
 		x.fault("the connection broke off")
 	}
@@ -101,16 +101,17 @@ func (x *exchange) forgo(old *try) {
 		}
 	}
 	if body.Done() && !x.resp.Close && x.body.Done() {
-		x.c.poolOf(old.inst).Put(old.up, x.choose.picker.now)
+		old.pool.Put(old.up, x.choose.picker.now)
 	} else {
 		old.up.Close()
 	}
 	old.inst.leave()
 }
 
-// record keeps what was taken of the body, to send it again where that may be.
+// record keeps what was taken of the body, to send it again where that may be:
+// an instance that speaks HTTP/2 may yet say that it did not look at the request.
 func (x *exchange) record(piece []byte) {
-	if x.lost || len(x.replay)+len(piece) > x.rt.Retry.Body || x.touched && !x.repeatable() {
+	if x.lost || len(x.replay)+len(piece) > x.rt.Retry.Body || x.touched && !x.repeatable() && !x.inst.shared() {
 		x.lost, x.replay = true, x.replay[:0]
 		return
 	}

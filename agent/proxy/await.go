@@ -54,6 +54,7 @@ func (x *exchange) await(sent time.Time) outcome {
 			}
 		default:
 			x.heard = x.heard || x.up.Buffered() > 0
+			x.spared(err)
 			var bad *http1.Error
 			if errors.As(err, &bad) {
 				return x.nonsense(err)

@@ -17,7 +17,7 @@ func routeOver(b Balance, weights ...int) *route {
 	g := &group{}
 	for n, w := range weights {
 		in := Instance{Service: "s", ID: fmt.Sprintf("i%03d", n), Member: member.ID(fmt.Sprintf("m%03d", n)), Weight: w, Health: Passing}
-		list = append(list, &instance{Instance: in, backend: newBackend(key{service: "s", member: in.Member, id: in.ID}, g, nil, 0)})
+		list = append(list, &instance{Instance: in, backend: newBackend(key{service: "s", member: in.Member, id: in.ID}, g, nil, 0, nil)})
 	}
 	rt := &route{Route: Route{Balance: b, HashBalance: 125}, turn: &turn{}, group: g}
 	rt.over(list)

@@ -109,6 +109,7 @@ type Limits struct {
 	RequestHead  int
 	ResponseHead int
 	IdlePerHost  int // idle connections kept for each instance
+	Streams      int // requests at a time on one HTTP/2 connection of a client
 
 	RequestBody int64 // 0: as long as they like
 	MinRate     int64 // bytes a second that a client has to send of a body, over Timeouts.Body; 0: any
@@ -140,7 +141,9 @@ type Config struct {
 	RedirectHTTPS  bool           // requests that did not come by https are sent there
 	HTTPSPort      uint16         // where that is; 0: where it is as a rule
 	PeerHeaderFrom []netip.Prefix // balancers that begin with a PROXY protocol header
+	H2C            bool           // clients may speak HTTP/2 without TLS
 	Upgrades       []string       // protocols passed on, lower case
+	InstanceTLS    InstanceTLS    // how instances are reached that speak TLS
 	SessionTTL     time.Duration
 	Limits         Limits
 	Timeouts       Timeouts
@@ -151,7 +154,7 @@ func DefaultConfig() Config {
 	return Config{
 		Upgrades:   []string{"websocket"},
 		SessionTTL: 30 * time.Minute,
-		Limits:     Limits{RequestHead: 64 << 10, ResponseHead: 256 << 10, IdlePerHost: 256},
+		Limits:     Limits{RequestHead: 64 << 10, ResponseHead: 256 << 10, IdlePerHost: 256, Streams: 250},
 		Timeouts: Timeouts{
 			Handshake: 10 * time.Second,
 			Header:    10 * time.Second,

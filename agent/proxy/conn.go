@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/rondel-project/rondel/agent/http1"
+	"github.com/rondel-project/rondel/agent/http2"
 )
 
 const (
@@ -33,14 +34,16 @@ type conn struct {
 	req    http1.Request
 	out    []byte // what is being put together to be written, to either side
 	memo   *memo
+	stream *conn // the HTTP/2 connection whose streams come here; nil: HTTP/1
 	x      exchange
 
 	inFrom, outFrom int64 // bytes read and written before the present request
 
-	mu   sync.Mutex  // guards the rest
-	idle bool        // waiting for a request
-	up   *http1.Conn // that the present request uses
-	dead bool        // aborted
+	mu      sync.Mutex    // guards the rest
+	idle    bool          // waiting for a request
+	up      *http1.Conn   // that the present request uses
+	dead    bool          // aborted
+	streams *http2.Server // it speaks HTTP/2
 
 	rested  bool // it has been served before
 	evicted bool // it had to make room for another one
@@ -61,11 +64,14 @@ func newConn(p *Proxy, nc net.Conn, peer *peer, secure *tls.Config) *conn {
 func (c *conn) serve(h handed) (ended bool) {
 	if c.opens {
 		c.opens = false
-		if !c.open(c.p.config()) {
+		switch {
+		case !c.open(c.p.config()):
 			c.in.Close()
 			return true
-		}
-		if c.secure == nil && c.p.loops.adopt(c) {
+		case c.negotiated(protocolHTTP2):
+			c.serveHTTP2("")
+			return true
+		case c.secure == nil && c.p.loops.adopt(c):
 			return false
 		}
 	}
@@ -103,7 +109,7 @@ func (c *conn) converse(h handed) (linger, back bool) {
 			}
 			c.inFrom, c.outFrom = c.in.Consumed(), c.in.Sent()
 			c.in.ReadWithin(time.Now(), wait)
-			if c.p.draining.Load() { // looked at after the deadline, which undoes endIfIdle's
+			if c.p.draining.Load() && c.stream == nil { // looked at after the deadline, which undoes endIfIdle's
 				return false, false
 			}
 			head, err := c.in.ReadHead(http1.Limits{Head: snap.cfg.Limits.RequestHead, Time: snap.cfg.Timeouts.Header})
@@ -153,8 +159,12 @@ func (c *conn) answer(resume func() (keep bool)) (keep bool) {
 }
 
 // refuse answers a request that could not be read, unless the client just
-// left. It reports whether anything was answered.
+// left, or begins to speak HTTP/2. It reports whether anything was answered.
 func (c *conn) refuse(err error, cfg *Config) bool {
+	if c.prefaced(err, cfg) {
+		c.serveHTTP2(prefaceHead)
+		return false
+	}
 	var bad *http1.Error
 	status, reason := 0, ""
 	switch {
@@ -217,7 +227,10 @@ func (c *conn) rest() bool {
 func (c *conn) endIfIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.idle {
+	switch {
+	case c.streams != nil:
+		c.streams.Shutdown()
+	case c.idle && c.stream == nil: // streams are ended by their connection, which knows whether one has just begun
 		c.in.Interrupt()
 	}
 }

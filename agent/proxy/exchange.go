@@ -65,12 +65,14 @@ type exchange struct {
 // try is what belongs to one instance alone.
 type try struct {
 	inst      *instance
+	pool      *http1.Pool // that up came from
 	up        *http1.Conn
 	reused    bool // up carried a request before
 	expects   bool // the body waits for a 100
 	touched   bool // bytes of the request may have been received
 	heard     bool // bytes of a response have
 	malformed bool // and made no sense
+	reset     bool // the instance gave up this request alone, not the connection
 	stale     bool // up had been closed while it rested: ask again over a new one
 	side      *side
 }
@@ -286,12 +288,13 @@ func (x *exchange) connect() bool {
 		if x.repeatable() {
 			rested = x.snap.cfg.Timeouts.Upstream
 		}
+		x.pool = x.c.wiresTo(inst).poolFor(x)
 		if !fresh {
-			x.up = x.c.poolOf(inst).Get(now, rested)
+			x.up = x.pool.Get(now, rested)
 		}
-		x.reused = x.up != nil
+		x.reused = x.up != nil || inst.shared() && !fresh
 		if x.up == nil {
-			up, err := x.c.poolOf(inst).Dial()
+			up, err := x.pool.Dial()
 			if x.note.logged {
 				x.note.dialed += time.Since(now)
 			}
@@ -312,6 +315,9 @@ func (x *exchange) connect() bool {
 // connected begins a try over x.up at an instance that was picked.
 func (x *exchange) connected(inst *instance) {
 	x.inst = inst
+	if x.pool == nil {
+		x.pool = inst.pool
+	}
 	x.note.end, x.note.inst = endDone, inst
 	x.tries++
 	inst.requests.Add(1)
@@ -336,7 +342,7 @@ func (x *exchange) release(reuse bool) {
 	case inLoop:
 		u.rest(time.Now())
 	default:
-		x.c.poolOf(x.inst).Put(x.up, time.Now())
+		x.pool.Put(x.up, time.Now())
 	}
 	x.up = nil
 	x.inst.leave()

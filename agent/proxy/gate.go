@@ -158,7 +158,7 @@ func (w *worker) evict() bool {
 func (c *conn) evict() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.idle || !c.rested || c.evicted {
+	if !c.idle || !c.rested || c.evicted || c.stream != nil { // streams take no seat
 		return false
 	}
 	c.evicted = true

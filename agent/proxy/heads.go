@@ -101,9 +101,13 @@ func (x *exchange) appendRequest(dst []byte) []byte {
 		dst = append(dst, "Max-Forwards: "...)
 		dst = append(strconv.AppendInt(dst, int64(left-1), 10), "\r\n"...)
 	}
-	dst = append(dst, "Via: 1."...)
-	dst = append(dst, '0'+byte(q.Minor))
-	dst = append(dst, " rondel\r\n"...)
+	if x.c.stream != nil {
+		dst = append(dst, "Via: 2 rondel\r\n"...)
+	} else {
+		dst = append(dst, "Via: 1."...)
+		dst = append(dst, '0'+byte(q.Minor))
+		dst = append(dst, " rondel\r\n"...)
+	}
 	switch {
 	case x.passUpgrade():
 		dst = append(dst, "Connection: Upgrade\r\n"...)

@@ -6,13 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
-	"net"
 	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rondel-project/rondel/agent/http1"
 	"github.com/rondel-project/rondel/agent/member"
 )
 
@@ -91,10 +89,11 @@ func keyOf(in *Instance) key {
 // backend is an instance as it lives on from snapshot to snapshot: its
 // connections and counters.
 type backend struct {
-	key  key
-	hash uint64 // for rendezvous hashing, the same on every agent
-	cfg  func() *Config
-	pool *http1.Pool // unless it wants PROXY protocol headers, see conn.poolOf
+	key   key
+	hash  uint64 // for rendezvous hashing, the same on every agent
+	cfg   func() *Config
+	run   func(func()) // runs what reads a connection
+	wires              // unless it wants PROXY protocol headers, see conn.wiresTo
 
 	group *group
 
@@ -120,26 +119,17 @@ type backend struct {
 }
 
 // newBackend reads the configuration in force at each use.
-func newBackend(k key, g *group, cfg func() *Config, loops int) *backend {
+func newBackend(k key, g *group, cfg func() *Config, loops int, run func(func())) *backend {
 	b := &backend{
 		key:     k,
 		group:   g,
 		hash:    xxhash.Sum64String(string(k.member) + "\x00" + k.id),
 		cfg:     cfg,
+		run:     run,
 		resting: make([][]*loopInst, loops),
 	}
-	b.pool = b.newPool(nil)
+	b.wires = b.newWires(nil)
 	return b
-}
-
-// newPool returns a pool of connections for all clients or, where they begin
-// with a PROXY protocol header, for one.
-func (b *backend) newPool(client *peer) *http1.Pool {
-	return http1.NewPool(http1.PoolOptions{
-		Dial:    func() (net.Conn, error) { return b.reach(client, b.cfg().connectWithin(b.key.service)) },
-		Buffer:  upstreamBuffer,
-		MaxIdle: func() int { return b.cfg().Limits.IdlePerHost },
-	})
 }
 
 func (b *backend) counters() Counters {

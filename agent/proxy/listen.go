@@ -156,10 +156,5 @@ func (p *Proxy) admit(nc net.Conn, secure *tls.Config) {
 	if secure == nil && cfg.PeerHeader == PeerHeaderOff && p.loops.take(nc, peer) {
 		return
 	}
-	c := newConn(p, nc, peer, secure)
-	p.connMu.Lock()
-	p.conns[c] = struct{}{}
-	p.connMu.Unlock()
-	p.wg.Add(1)
-	go p.carry(c, handed{})
+	p.adopt(newConn(p, nc, peer, secure))
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondel-project/rondel/agent/http1"
 	"github.com/rondel-project/rondel/agent/proxyproto"
 )
 
@@ -15,34 +14,35 @@ import (
 // and port it names: it carries that one's requests alone and ends with it.
 type private struct {
 	mu    sync.Mutex // guards the rest
-	pools map[*backend]*http1.Pool
+	wires map[*backend]*wires
 	left  bool // the client's connection has ended
 }
 
-// poolOf returns where connections to an instance come from and go back to.
-func (c *conn) poolOf(inst *instance) *http1.Pool {
+// wiresTo returns how the client's requests get to an instance.
+func (c *conn) wiresTo(inst *instance) *wires {
 	if inst.key.sendProxy == "" {
-		return inst.pool
+		return &inst.wires
 	}
-	return c.peer.poolOf(inst.backend)
+	return c.peer.wiresTo(inst.backend)
 }
 
-func (p *peer) poolOf(b *backend) *http1.Pool {
+func (p *peer) wiresTo(b *backend) *wires {
 	o := &p.private
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	pool := o.pools[b]
-	if pool == nil {
-		pool = b.newPool(p)
-		if o.pools == nil {
-			o.pools = map[*backend]*http1.Pool{}
+	w := o.wires[b]
+	if w == nil {
+		own := b.newWires(p)
+		w = &own
+		if o.wires == nil {
+			o.wires = map[*backend]*wires{}
 		}
-		o.pools[b] = pool
+		o.wires[b] = w
 		if o.left {
-			pool.Close()
+			w.close()
 		}
 	}
-	return pool
+	return w
 }
 
 // leave ends what belongs to a client connection, once that has ended itself.
@@ -52,8 +52,8 @@ func (p *peer) leave() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.left = true
-	for _, pool := range o.pools {
-		pool.Close()
+	for _, w := range o.wires {
+		w.close()
 	}
 }
 

@@ -163,7 +163,7 @@ func TestBackend_reachWithoutAClient(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	a := startApp(t, "a1", told(t, got))
-	b := newBackend(key{addr: a.addr(), sendProxy: "v2"}, nil, nil, 0)
+	b := newBackend(key{addr: a.addr(), sendProxy: "v2"}, nil, nil, 0, nil)
 	nc, err := b.reach(nil, DefaultConfig().Timeouts.Connect)
 	if err != nil {
 		t.Fatal(err)

@@ -69,6 +69,7 @@ type Proxy struct {
 	conns  map[*conn]struct{}
 	gate   *gate
 	wg     sync.WaitGroup // one per connection, here or in a loop
+	muxes  sync.WaitGroup // one per connection to an instance that speaks HTTP/2
 }
 
 // New returns a proxy that has no instances yet. It starts nothing.
@@ -164,7 +165,7 @@ func (p *Proxy) rebuildLocked() {
 		}
 		b := p.backends[k]
 		if b == nil {
-			b = newBackend(k, p.groupLocked(in.Service), p.config, p.loops.n)
+			b = newBackend(k, p.groupLocked(in.Service), p.config, p.loops.n, p.muxes.Go)
 		}
 		kept[k] = b
 		b.report(&in)
@@ -177,7 +178,7 @@ func (p *Proxy) rebuildLocked() {
 	}
 	for k, b := range p.backends {
 		if kept[k] == nil {
-			b.pool.Close()
+			b.close()
 			p.loops.forget(b)
 			p.retired.add(b)
 		}
@@ -271,11 +272,12 @@ func (p *Proxy) Run(ctx context.Context, listeners ...net.Listener) error {
 	p.mu.Lock()
 	list := make([]*backend, 0, len(p.backends))
 	for _, b := range p.backends {
-		b.pool.Close()
+		b.close()
 		list = append(list, b)
 	}
 	p.mu.Unlock()
 	p.loops.close(list)
+	p.muxes.Wait()
 	select {
 	case err := <-errs:
 		return err
@@ -295,12 +297,23 @@ func (p *Proxy) Close() {
 	}
 }
 
+// adopt gives a connection a goroutine.
+func (p *Proxy) adopt(c *conn) {
+	p.connMu.Lock()
+	p.conns[c] = struct{}{}
+	p.connMu.Unlock()
+	p.wg.Add(1)
+	go p.carry(c, handed{})
+}
+
 // carry is the goroutine of a connection.
 func (p *Proxy) carry(c *conn, h handed) {
 	if !c.serve(h) {
 		return
 	}
-	c.peer.leave()
+	if c.stream == nil {
+		c.peer.leave()
+	}
 	p.connMu.Lock()
 	delete(p.conns, c)
 	p.connMu.Unlock()
@@ -324,7 +337,7 @@ func (p *Proxy) sweep(ctx context.Context) {
 			}
 			p.mu.Unlock()
 			for _, b := range list {
-				b.pool.Sweep(now, idle)
+				b.sweep(now, idle)
 				p.returned(b, now)
 				if b.group.waiting.Load() > 0 {
 					b.group.serve() // suspicion may have ended

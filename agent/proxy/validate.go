@@ -31,6 +31,9 @@ func (c *Config) Validate() error {
 	if c.Limits.RequestHead < 1<<10 || c.Limits.ResponseHead < 1<<10 {
 		bad("head limits must be at least 1 KiB")
 	}
+	if !validStreams(c.Limits.Streams) {
+		bad("streams must be between 1 and %d", maxStreams)
+	}
 	t := &c.Timeouts
 	if min(t.Handshake, t.Header, t.Idle, t.Body, t.Connect, t.Response, t.Send, t.Upstream, t.Tunnel, t.Continue) <= 0 || t.Drain < 0 {
 		bad("timeouts must be positive")

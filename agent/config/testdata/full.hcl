@@ -179,6 +179,12 @@ proxy {
     format = "combined"
     query  = "none"
   }
+  h2c         = true
+  max_streams = 100
+
+  instance_ca_file     = "testdata/instances.pem"
+  instance_server_name = "*.internal"
+  instance_skip_verify = true
 }
 
 redis {

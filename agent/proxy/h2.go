@@ -32,6 +32,7 @@ func (c *conn) prefaced(err error, cfg *Config) bool {
 // already. Each request comes to a conn of its own, as one over HTTP/1.1.
 func (c *conn) serveHTTP2(begun string) {
 	cfg := c.p.config()
+	c.peer.protocol = "HTTP/2.0"
 	nc := c.in.Conn
 	if begun = begun + string(c.in.Peek()); begun != "" {
 		nc = &resumed{Conn: nc, ahead: begun}

@@ -1,14 +1,17 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/catalog"
 	"github.com/rondel-project/rondel/agent/check"
 	"github.com/rondel-project/rondel/agent/httpapi"
 	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/proxy"
 	"github.com/rondel-project/rondel/api"
 )
 
@@ -53,6 +56,7 @@ func (b servicesBackend) Services() []api.Service {
 			Protocol: i.Protocol, SendProxy: i.SendProxy, MaxConnections: i.MaxConnections, SlowStart: api.Duration(i.SlowStart),
 			Health: string(i.Health), Maintenance: i.Maintenance, Drain: i.Draining, Load: i.Load, Checks: []api.CheckStatus{},
 		}
+		v.DrainUntil, v.Reason = i.Drain.Until, i.Drain.Reason
 		if i.Maintenance {
 			v.Reason = i.Reason
 		}
@@ -110,9 +114,21 @@ func (b servicesBackend) Deregister(id string) error {
 // SetMaintenance implements httpapi.Services.
 func (b servicesBackend) SetMaintenance(id string, m httpapi.Maintenance) error {
 	if m.Drain {
-		return wrapped(b.a.services.local.SetDrain(id, m.Enable))
+		var d *catalog.Drain
+		if m.Enable {
+			d = &catalog.Drain{Reason: m.Reason}
+			if m.Deadline > 0 {
+				d.Until = time.Now().Add(m.Deadline)
+			}
+		}
+		return wrapped(b.a.services.local.SetDrain(id, d))
 	}
 	return wrapped(b.a.services.local.SetMaintenance(id, m.Enable, m.Reason))
+}
+
+// SetWeight implements httpapi.Services.
+func (b servicesBackend) SetWeight(id string, weight int) error {
+	return wrapped(b.a.services.local.SetWeight(id, weight))
 }
 
 // ReportLoad implements httpapi.Services.
@@ -142,22 +158,27 @@ func (b catalogBackend) Watch() (uint64, <-chan struct{}) {
 	return b.a.services.catalog.Snapshot().Index, changed
 }
 
+// reasonOf says why the instance has not its whole part in the traffic.
+func reasonOf(i catalog.Instance) string {
+	switch {
+	case i.Reason != "":
+		return i.Reason
+	case i.Moved:
+		return cmp.Or(i.Drain.Reason, "drained")
+	}
+	return i.Drain.Reason
+}
+
 // Instances implements httpapi.Catalog.
 func (b catalogBackend) Instances() []api.CatalogInstance {
 	type key struct {
 		member member.ID
 		id     string
 	}
-	counts := map[key]struct {
-		inFlight int
-		fresh    uint64
-	}{}
+	counts := map[key]proxy.Counters{}
 	if b.a.doors != nil {
 		for _, c := range b.a.doors.proxy.Counters() {
-			counts[key{c.Member, c.ID}] = struct {
-				inFlight int
-				fresh    uint64
-			}{int(c.InFlight), c.NewSessions}
+			counts[key{c.Member, c.ID}] = c
 		}
 	}
 	var out []api.CatalogInstance
@@ -169,7 +190,8 @@ func (b catalogBackend) Instances() []api.CatalogInstance {
 				ID: i.ID, Name: i.Name, Member: i.MemberName, Address: i.Address, Port: i.Port, Weight: i.Weight,
 				Protocol: i.Protocol, MaxConnections: i.MaxConnections,
 				Backup: i.Backup, Tags: orEmpty(i.Tags), Health: string(i.Health), Maintenance: i.Maintenance,
-				Drain: i.Draining, Load: i.Load, InFlight: n.inFlight, NewSessions: n.fresh,
+				Drain: i.Draining, Load: i.Load, InFlight: int(n.InFlight), NewSessions: n.NewSessions,
+				Reason: reasonOf(i), DrainUntil: i.Drain.Until, Queued: n.Queued, Failures: n.Failures, EjectedUntil: n.Ejected,
 			})
 		}
 	}

@@ -135,7 +135,7 @@ func (a *Agent) setInstances(s *catalog.Snapshot, away map[member.ID]bool) {
 			list = append(list, proxy.Instance{
 				Service: i.Name, ID: i.ID, Member: i.Member, Addr: i.Addr(), Weight: i.Weight, Backup: i.Backup,
 				Protocol: i.Protocol, SendProxy: i.SendProxy, MaxConnections: i.MaxConnections, SlowStart: i.SlowStart,
-				Health: proxyHealth(i), Maintenance: i.Maintenance, Draining: i.Draining || elsewhere && away[i.Member],
+				Health: proxyHealth(i), Maintenance: i.Maintenance || i.Moved, Draining: i.Draining || elsewhere && away[i.Member],
 				Local: i.Member == a.id.id, Load: i.Load, Machine: machine(s, i),
 			})
 		}

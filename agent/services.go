@@ -213,6 +213,9 @@ func (s *services) publish(ctx context.Context, now func() catalog.MemberRecord)
 			told = r
 			s.SetLocal(catalog.MemberKey, r.Encode())
 		}
+		for _, id := range s.local.Expire(time.Now()) {
+			s.log.Info("drain is over, clients of the instance are moved", "instance", id)
+		}
 		select {
 		case <-ctx.Done():
 			return nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // Agent holds the calls about the agent that the client speaks to.
@@ -102,10 +103,28 @@ func (a Agent) Maintenance(ctx context.Context, id string, enable bool, reason s
 	return a.put(ctx, call{path: path("/v1/agent/service/maintenance", id), query: q})
 }
 
+// DrainOptions say more about a drain.
+type DrainOptions struct {
+	Deadline time.Duration // after it clients that are there are moved; 0: they stay
+	Reason   string
+}
+
+// SetWeight gives an instance another weight, until its registration or the
+// configuration says another one.
+func (a Agent) SetWeight(ctx context.Context, id string, weight int) error {
+	return a.put(ctx, call{path: path("/v1/agent/service/weight", id), body: map[string]int{"Weight": weight}})
+}
+
 // Drain makes an instance take no new sessions while it keeps those it has,
 // or ends that.
-func (a Agent) Drain(ctx context.Context, id string, enable bool) error {
+func (a Agent) Drain(ctx context.Context, id string, enable bool, opt DrainOptions) error {
 	q := url.Values{"enable": {boolText(enable)}, "drain": {"true"}}
+	if opt.Deadline > 0 {
+		q.Set("deadline", opt.Deadline.String())
+	}
+	if opt.Reason != "" {
+		q.Set("reason", opt.Reason)
+	}
 	return a.put(ctx, call{path: path("/v1/agent/service/maintenance", id), query: q})
 }
 

@@ -98,8 +98,9 @@ type Service struct {
 	Health      string        `json:"Health"` // passing, warning or critical
 	Maintenance bool          `json:"Maintenance"`
 	Drain       bool          `json:"Drain"`
-	Reason      string        `json:"Reason,omitempty"` // of the maintenance
-	Load        float64       `json:"Load"`             // as the application reported it
+	DrainUntil  time.Time     `json:"DrainUntil,omitzero"` // then its clients are moved too
+	Reason      string        `json:"Reason,omitempty"`    // of the maintenance or the drain
+	Load        float64       `json:"Load"`                // as the application reported it
 	Checks      []CheckStatus `json:"Checks"`
 }
 
@@ -144,6 +145,12 @@ type CatalogInstance struct {
 	Load        float64  `json:"Load"`
 	InFlight    int      `json:"InFlight"`
 	NewSessions uint64   `json:"NewSessions"` // sessions that the agent asked gave this instance
+
+	Reason       string    `json:"Reason,omitempty"` // why it has not its whole part in the traffic
+	DrainUntil   time.Time `json:"DrainUntil,omitzero"`
+	Queued       int       `json:"Queued"`                // requests of its own clients that wait at the agent asked
+	Failures     uint64    `json:"Failures"`              // that the agent asked has seen
+	EjectedUntil time.Time `json:"EjectedUntil,omitzero"` // the agent asked has it out because of them
 }
 
 // RingInfo is the ring in its order.

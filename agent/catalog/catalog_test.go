@@ -111,7 +111,7 @@ func TestLocal_instanceReachesEveryReader(t *testing.T) {
 	if err := l.SetMaintenance("s1", false, ""); err != nil || one().Health != catalog.Warning {
 		t.Errorf("%v %+v", err, one())
 	}
-	if err := l.SetDrain("s1", true); err != nil || !one().Draining {
+	if err := l.SetDrain("s1", &catalog.Drain{}); err != nil || !one().Draining {
 		t.Errorf("%v %+v", err, one())
 	}
 	// Registering the same again keeps what checks and operators said.
@@ -144,7 +144,7 @@ func TestLocal_survivesRestart(t *testing.T) {
 	}
 	for _, err := range []error{
 		l.Register(shop("a", 2)), l.Register(shop("b", 3)), l.Deregister("b"),
-		l.SetMaintenance("a", true, "why"), l.SetDrain("conf", true),
+		l.SetMaintenance("a", true, "why"), l.SetDrain("conf", &catalog.Drain{}),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ const (
 	memberFormat   = 1
 
 	maxWordLen = 16
+	maxUnix    = 1 << 38 // far from now
 )
 
 // encodeInstance returns the record of an instance. Member, name and final
@@ -36,7 +37,7 @@ func encodeInstance(i Instance) []byte {
 	}
 	b = binary.BigEndian.AppendUint16(b, uint16(i.Port))
 	b = binary.BigEndian.AppendUint16(b, uint16(i.Weight))
-	b = append(b, codec.Flags(i.Backup, i.Maintenance, i.Draining))
+	b = append(b, codec.Flags(i.Backup, i.Maintenance, i.Draining, i.Moved))
 	b = binary.BigEndian.AppendUint32(b, math.Float32bits(float32(i.Load)))
 	b = codec.AppendBytes(b, i.Reason)
 	b = binary.AppendUvarint(b, uint64(len(i.Tags)))
@@ -49,7 +50,13 @@ func encodeInstance(i Instance) []byte {
 	}
 	b = codec.AppendBytes(codec.AppendBytes(b, i.Protocol), i.SendProxy)
 	b = binary.AppendUvarint(b, uint64(i.MaxConnections))
-	return binary.AppendUvarint(b, uint64(i.SlowStart/time.Millisecond))
+	b = binary.AppendUvarint(b, uint64(i.SlowStart/time.Millisecond))
+	b = codec.AppendBytes(b, i.Drain.Reason)
+	until := uint64(0)
+	if !i.Drain.Until.IsZero() {
+		until = uint64(max(i.Drain.Until.Unix(), 1))
+	}
+	return binary.AppendUvarint(b, until)
 }
 
 // decoder reads what the encode functions wrote.
@@ -78,6 +85,7 @@ func decodeInstance(b []byte) (Instance, error) {
 	i.Port, i.Weight = int(d.uint16()), int(d.uint16())
 	flags := d.Byte() // of a later version there may be more
 	i.Backup, i.Maintenance, i.Draining = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	i.Moved = flags&8 != 0
 	i.Load = math.Round(float64(d.float32())*1e6) / 1e6 // 0.4 shall read 0.4
 	if math.IsNaN(i.Load) || i.Load < 0 {
 		i.Load = 0
@@ -93,6 +101,10 @@ func decodeInstance(b []byte) (Instance, error) {
 	i.Protocol, i.SendProxy = d.String(maxWordLen), d.String(maxWordLen)
 	i.MaxConnections = int(min(d.Uvarint(), maxConnections))
 	i.SlowStart = time.Duration(min(d.Uvarint(), uint64(maxSlowStart/time.Millisecond))) * time.Millisecond
+	i.Drain.Reason = d.String(maxReasonLen)
+	if until := d.Uvarint(); until > 0 {
+		i.Drain.Until = time.Unix(int64(min(until, maxUnix)), 0)
+	}
 	if d.Err() != nil || i.ID == "" || i.Name == "" || i.Port == 0 || i.Address != "" && !validHost(i.Address) {
 		return Instance{}, ErrMalformed
 	}

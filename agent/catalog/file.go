@@ -31,11 +31,13 @@ type document struct {
 	Services    []Registration
 	Maintenance map[string]string `json:",omitempty"` // id to reason
 	Draining    []string          `json:",omitempty"`
+	Drains      map[string]Drain  `json:",omitempty"` // more about those that drain
+	Weights     map[string]set    `json:",omitempty"`
 }
 
 // docOf is the document for the instances given, with n in place of id.
 func docOf(own map[string]*owned, id string, n *owned) document {
-	doc := document{Format: fileFormat, Services: []Registration{}, Maintenance: map[string]string{}}
+	doc := document{Format: fileFormat, Services: []Registration{}, Maintenance: map[string]string{}, Drains: map[string]Drain{}, Weights: map[string]set{}}
 	add := func(id string, o *owned) {
 		if !o.configured && o.reg.Name != "" {
 			doc.Services = append(doc.Services, o.reg)
@@ -43,8 +45,14 @@ func docOf(own map[string]*owned, id string, n *owned) document {
 		if o.maint {
 			doc.Maintenance[id] = o.reason
 		}
-		if o.drain {
+		if o.drain != nil {
 			doc.Draining = append(doc.Draining, id)
+			if *o.drain != (Drain{}) {
+				doc.Drains[id] = *o.drain
+			}
+		}
+		if o.set != nil {
+			doc.Weights[id] = *o.set
 		}
 	}
 	for other, o := range own {
@@ -81,7 +89,13 @@ func (d document) instances() map[string]*owned {
 		at(id).maint, at(id).reason = true, cut(reason)
 	}
 	for _, id := range d.Draining {
-		at(id).drain = true
+		d := d.Drains[id]
+		d.Reason = cut(d.Reason)
+		at(id).drain = &d
+	}
+	for id, w := range d.Weights {
+		w.Weight = min(max(w.Weight, 0), MaxWeight)
+		at(id).set = &w
 	}
 	return own
 }

@@ -78,6 +78,8 @@ type Instance struct {
 
 	Maintenance bool
 	Draining    bool    // takes no new clients; also while its member leaves
+	Drain       Drain   // why, and for how long, if an operator said so
+	Moved       bool    // the time of its drain is over: no clients at all
 	Load        float64 // as its application reported it
 	Beside      bool    // it runs on its member's machine, as far as its address tells
 

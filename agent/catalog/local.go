@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -56,7 +55,9 @@ type owned struct {
 	configured bool
 	maint      bool
 	reason     string
-	drain      bool
+	drain      *Drain // nil: it takes new clients
+	moved      bool   // the drain's time is over, and the others know
+	set        *set   // a weight that an operator chose
 	load       float64
 	checks     []CheckState
 }
@@ -146,6 +147,9 @@ func renew(o *owned, r Registration) *owned {
 		n.checks[i] = CheckState{Health: Critical, Reason: "not checked yet", Since: time.Now()}
 	}
 	n.reg = r
+	if n.set != nil && n.set.Registered != *r.Weight {
+		n.set = nil
+	}
 	return n
 }
 
@@ -170,30 +174,6 @@ func (l *Local) Deregister(id string) error {
 	return nil
 }
 
-// SetMaintenance takes an instance out of service, or back in. It is kept over
-// restarts.
-func (l *Local) SetMaintenance(id string, on bool, reason string) error {
-	err := l.edit(id, func(o *owned) {
-		o.maint, o.reason = on, ""
-		if on {
-			o.reason = cmp.Or(cut(reason), "in maintenance")
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("maintenance of %s: %w", id, err)
-	}
-	return nil
-}
-
-// SetDrain makes an instance take no new clients, or take them again. It is
-// kept over restarts.
-func (l *Local) SetDrain(id string, on bool) error {
-	if err := l.edit(id, func(o *owned) { o.drain = on }); err != nil {
-		return fmt.Errorf("drain %s: %w", id, err)
-	}
-	return nil
-}
-
 // edit changes an instance that is there.
 func (l *Local) edit(id string, f func(*owned)) error {
 	l.writing.Lock()
@@ -204,6 +184,7 @@ func (l *Local) edit(id string, f func(*owned)) error {
 		}
 		n := *o
 		f(&n)
+		n.moved = n.over(time.Now())
 		return &n, nil
 	})
 }
@@ -339,10 +320,13 @@ func (l *Local) publishLocked(o *owned) {
 func (o *owned) instance() Instance {
 	i := Instance{
 		ID: o.reg.ID, Name: o.reg.Name, Address: o.reg.Address, Port: o.reg.Port,
-		Weight: *o.reg.Weight, Backup: o.reg.Backup, Tags: o.reg.Tags,
+		Weight: o.weight(), Backup: o.reg.Backup, Tags: o.reg.Tags,
 		Protocol: o.reg.Protocol, SendProxy: o.reg.SendProxy,
 		MaxConnections: o.reg.MaxConnections, SlowStart: time.Duration(o.reg.SlowStart),
-		Checks: slices.Clone(o.checks), Maintenance: o.maint, Draining: o.drain, Load: o.load,
+		Checks: slices.Clone(o.checks), Maintenance: o.maint, Load: o.load,
+	}
+	if o.drain != nil {
+		i.Draining, i.Drain, i.Moved = true, *o.drain, o.moved
 	}
 	i.judge()
 	if o.maint {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/rondel-project/rondel/api"
 )
@@ -138,8 +139,11 @@ func TestClient_cluster(t *testing.T) {
 		"leave true":          func() error { return a.Leave(ctx, true) },
 		"force-leave m2 true": func() error { return a.ForceLeave(ctx, "m2", true) },
 		"deregister a/b":      func() error { return a.Deregister(ctx, "a/b") },
-		"maintenance a {Enable:true Drain:false Reason:why}": func() error { return a.Maintenance(ctx, "a", true, "why") },
-		"maintenance a {Enable:true Drain:true Reason:}":     func() error { return a.Drain(ctx, "a", true) },
+		"maintenance a {Enable:true Drain:false Reason:why Deadline:0s}": func() error { return a.Maintenance(ctx, "a", true, "why") },
+		"maintenance a {Enable:true Drain:true Reason:new Deadline:10m0s}": func() error {
+			return a.Drain(ctx, "a", true, api.DrainOptions{Deadline: 10 * time.Minute, Reason: "new"})
+		},
+		"weight a 7":         func() error { return a.SetWeight(ctx, "a", 7) },
 		"load a 0.25":        func() error { return a.ReportLoad(ctx, "a", 0.25) },
 		"check a passing ok": func() error { return a.PassCheck(ctx, "a", "ok") },
 		"check a warning ":   func() error { return a.WarnCheck(ctx, "a", "") },

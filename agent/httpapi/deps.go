@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -122,6 +123,7 @@ type Services interface {
 	Deregister(id string) error
 	SetMaintenance(id string, m Maintenance) error
 	ReportLoad(id string, load float64) error
+	SetWeight(id string, weight int) error
 }
 
 // Maintenance is a change of an instance's part in the traffic.
@@ -129,6 +131,8 @@ type Maintenance struct {
 	Enable bool
 	Drain  bool // only no new sessions, instead of nothing at all
 	Reason string
+
+	Deadline time.Duration // of a drain: after it the clients that are there are moved; 0: never
 }
 
 // Checks takes the heart-beats of TTL checks.

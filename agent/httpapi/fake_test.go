@@ -276,6 +276,9 @@ func (f fakeServices) SetMaintenance(id string, m Maintenance) error {
 func (f fakeServices) ReportLoad(id string, load float64) error {
 	return f.called("load %s %v", id, load)
 }
+func (f fakeServices) SetWeight(id string, weight int) error {
+	return f.called("weight %s %d", id, weight)
+}
 func (f fakeServices) Report(id, status, note string) error {
 	return f.called("check %s %s %s", id, status, note)
 }

@@ -15,6 +15,7 @@ func (s *Server) table() []route {
 		{"PUT", "/v1/agent/service/deregister/:id", s.serviceDeregister},
 		{"PUT", "/v1/agent/service/maintenance/:id", s.serviceMaintenance},
 		{"PUT", "/v1/agent/service/load/:id", s.serviceLoad},
+		{"PUT", "/v1/agent/service/weight/:id", s.serviceWeight},
 		{"PUT", "/v1/agent/check/pass/:id", s.checkReport("passing")},
 		{"PUT", "/v1/agent/check/warn/:id", s.checkReport("warning")},
 		{"PUT", "/v1/agent/check/fail/:id", s.checkReport("critical")},

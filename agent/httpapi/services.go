@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rondel-project/rondel/api"
 )
@@ -137,7 +138,34 @@ func (s *Server) serviceMaintenance(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	m := Maintenance{Enable: enable, Drain: drain, Reason: r.query.Get("reason")}
+	if text := r.query.Get("deadline"); text != "" {
+		m.Deadline, err = time.ParseDuration(text)
+		if err != nil || m.Deadline <= 0 || !enable || !drain {
+			return badRequest("?deadline=%s: goes with enable=true and drain=true, and is a positive time with a unit, as 10m", text)
+		}
+	}
 	if err := s.o.Services.SetMaintenance(r.params[0], m); err != nil {
+		return err
+	}
+	return r.done(w)
+}
+
+func (s *Server) serviceWeight(w http.ResponseWriter, r *request) error {
+	text, err := r.jsonBody(w, smallBody)
+	if err != nil {
+		return err
+	}
+	weight := -1
+	if text != nil {
+		err = readObject(text, "weight", field{"Weight", &weight})
+	}
+	switch {
+	case err != nil:
+		return err
+	case weight < 0 || weight > 65535:
+		return badRequest(`want {"Weight": N} with a whole number from 0, which is no new clients, to 65535`)
+	}
+	if err := s.o.Services.SetWeight(r.params[0], weight); err != nil {
 		return err
 	}
 	return r.done(w)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rondel-project/rondel/api"
 	"github.com/rondel-project/rondel/command/flags"
@@ -28,10 +29,13 @@ type instance struct {
 	Address     string
 	Weight      int
 	Backup      bool
-	State       string // passing, warning, critical, maintenance or drain
+	State       string // passing, warning, critical, maintenance, drain or ejected
+	Reason      string
 	Load        float64
 	InFlight    int
+	Queued      int
 	NewSessions uint64
+	DrainUntil  string
 	Tags        []string
 }
 
@@ -80,9 +84,9 @@ func (c *List) run(ctx context.Context, client *api.Client, _ []string) error {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Member, b.Member), cmp.Compare(a.ID, b.ID))
 	})
 	return c.Show(list, func(w io.Writer) error {
-		t := term.NewTable("Service", "ID", "Member", "Address", "State", "Weight", "Backup", "Load", "InFlight", "NewSessions", "Tags")
+		t := term.NewTable("Service", "ID", "Member", "Address", "State", "Weight", "Backup", "Load", "InFlight", "Queued", "NewSessions", "Tags", "Reason")
 		for _, i := range list {
-			t.Row(i.Service, i.ID, i.Member, i.Address, i.State, i.Weight, i.Backup, fmt.Sprintf("%.0f%%", i.Load*100), i.InFlight, i.NewSessions, strings.Join(i.Tags, ","))
+			t.Row(i.Service, i.ID, i.Member, i.Address, i.State, i.Weight, i.Backup, fmt.Sprintf("%.0f%%", i.Load*100), i.InFlight, i.Queued, i.NewSessions, strings.Join(i.Tags, ","), i.Reason)
 		}
 		return t.Write(w)
 	})
@@ -93,11 +97,18 @@ func convert(service string, i api.CatalogInstance) instance {
 	switch {
 	case i.Maintenance:
 		state = "maintenance"
+	case i.Health == "critical":
+	case !i.EjectedUntil.IsZero():
+		state = "ejected"
 	case i.Drain:
 		state = "drain"
 	}
+	until := ""
+	if !i.DrainUntil.IsZero() {
+		until = i.DrainUntil.UTC().Format(time.RFC3339)
+	}
 	return instance{
 		Service: service, ID: i.ID, Member: i.Member, Address: net.JoinHostPort(i.Address, strconv.Itoa(i.Port)), Weight: i.Weight, Backup: i.Backup,
-		State: state, Load: i.Load, InFlight: i.InFlight, NewSessions: i.NewSessions, Tags: term.List(i.Tags),
+		State: state, Reason: i.Reason, DrainUntil: until, Queued: i.Queued, Load: i.Load, InFlight: i.InFlight, NewSessions: i.NewSessions, Tags: term.List(i.Tags),
 	}
 }

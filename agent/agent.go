@@ -94,10 +94,11 @@ type life struct {
 // doors are the listeners that users reach.
 type doors struct {
 	proxy      *proxy.Proxy
-	secure     *secure // nil: the proxy speaks no TLS
+	secure     *secure
 	access     *accesslog.Log
 	api        *httpapi.Server
-	proxyPorts []net.Listener
+	proxyPorts []proxyPort // guarded by the feed's mu, once the agent runs
+	listen     func(netip.AddrPort) (net.Listener, error)
 	apiPorts   []net.Listener
 }
 
@@ -214,10 +215,7 @@ func (a *Agent) buildGossip(env Env, cfg config.Runtime, log hclog.Logger, clust
 		Witness: cfg.Node.Witness, Version: version.Get().Version,
 	}
 	if a.doors != nil {
-		meta.HTTPPort, meta.ProxyPort = portOf(a.doors.apiPorts[0].Addr()), 0
-		if len(a.doors.proxyPorts) > 0 {
-			meta.ProxyPort = portOf(a.doors.proxyPorts[0].Addr())
-		}
+		meta.HTTPPort, meta.ProxyPort = portOf(a.doors.apiPorts[0].Addr()), a.doors.proxyPortOf()
 	}
 	a.gossip, err = gossip.New(gossip.Options{
 		Name: cfg.Node.Name, Meta: meta, Profile: gossip.Profile(cfg.Join.Profile),

@@ -54,8 +54,10 @@ func (b backend) Self() api.Self {
 		"store":  a.storeStats(),
 		"gossip": {"members": strconv.Itoa(len(a.roster.members())), "health_score": strconv.Itoa(a.gossip.HealthScore())},
 	}
-	if a.doors != nil && a.doors.secure != nil {
-		stats["certificates"] = a.doors.secure.stats()
+	if a.doors != nil {
+		if shown := a.doors.secure.stats(); len(shown) > 0 {
+			stats["certificates"] = shown
+		}
 	}
 	return api.Self{Config: config.Masked(*a.cfg.Load()), Member: b.a.apiMember(self), Stats: stats}
 }
@@ -271,8 +273,9 @@ func (a *Agent) publishMetrics() error {
 		s.StoreWhole = func() bool { return a.store.State().Whole }
 		s.StoreBytes = func() int64 { return a.store.State().Bytes }
 	}
-	if a.doors != nil && a.doors.secure != nil {
+	if a.doors != nil {
 		s.Certificates = a.doors.secure.ends
+		a.proxyFigures(&s)
 	}
 	return a.metrics.Watch(s)
 }

@@ -20,7 +20,7 @@ func (a *Agent) buildDoors(env Env, cfg config.Runtime, log hclog.Logger, undo *
 	if env.NoDoors {
 		return nil
 	}
-	d := &doors{}
+	d := &doors{listen: env.Listen}
 	var err error
 	d.access, err = accesslog.Open(accesslog.Options{
 		Config: accessLog(cfg.Proxy.AccessLog), Stdout: os.Stdout, Stderr: os.Stderr, Log: log,
@@ -41,21 +41,14 @@ func (a *Agent) buildDoors(env Env, cfg config.Runtime, log hclog.Logger, undo *
 	if err := bind("HTTP API", "-http-port", cfg.Network.HTTP, &d.apiPorts); err != nil {
 		return err
 	}
-	if cfg.Proxy.HTTP.IsValid() {
-		if err := bind("proxy", "-proxy-port", cfg.Proxy.HTTP, &d.proxyPorts); err != nil {
-			return err
-		}
+	if d.secure, err = newSecure(cfg.Proxy, log); err != nil {
+		return err
 	}
-	if cfg.Proxy.HTTPS.IsValid() {
-		var ports []net.Listener
-		if err := bind("HTTPS proxy", "proxy.https", cfg.Proxy.HTTPS, &ports); err != nil {
-			return err
-		}
-		var err error
-		if d.secure, err = newSecure(cfg.Proxy, log); err != nil {
-			return err
-		}
-		d.proxyPorts = append(d.proxyPorts, &proxy.Door{Listener: ports[0], TLS: d.secure.tls()})
+	if d.proxyPorts, _, err = d.bindProxy(cfg.Proxy); err != nil {
+		return err
+	}
+	for _, p := range d.proxyPorts {
+		*undo = append(*undo, p.Close)
 	}
 	a.doors = d
 	return nil
@@ -75,6 +68,7 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	a.doors.openProxy(a.doors.proxyPorts)
 	b := backend{a}
 	a.doors.api = httpapi.New(httpapi.Options{
 		Logger: log, Process: b, Members: membersBackend{a}, Ring: ringBackend{a}, Moves: movesBackend{a}, Sessions: sessionsBackend{a},

@@ -32,7 +32,7 @@ func (a *Agent) serveProxy(ctx context.Context) error {
 		case <-opening.Done():
 		}
 	}
-	return a.doors.proxy.Run(ctx, a.doors.proxyPorts...)
+	return a.doors.proxy.Run(ctx)
 }
 
 // allServed reports whether each service that requests go to has an instance.

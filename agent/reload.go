@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rondel-project/rondel/agent/config"
 )
@@ -13,31 +14,42 @@ func (a *Agent) Reload(cfg config.Runtime) error {
 	a.feed.mu.Lock()
 	defer a.feed.mu.Unlock()
 	old := a.cfg.Load()
-	certificates := func() {}
-	if a.doors != nil && a.doors.secure != nil {
-		var err error
-		if certificates, err = a.doors.secure.prepare(cfg.Proxy); err != nil {
-			return err
+	var undo []func()
+	failed := func(what string, err error) error {
+		for _, f := range slices.Backward(undo) {
+			f()
 		}
+		return fmt.Errorf("%s: %w", what, err)
 	}
+	commit := func() {}
 	if a.doors != nil {
-		if err := a.doors.access.Set(accessLog(cfg.Proxy.AccessLog)); err != nil {
+		certificates, err := a.doors.secure.prepare(cfg.Proxy)
+		if err != nil {
 			return err
 		}
+		ports, fresh, err := a.doors.bindProxy(cfg.Proxy)
+		if err != nil {
+			return err
+		}
+		undo = append(undo, func() { closePorts(fresh) })
+		if err := a.doors.access.Set(accessLog(cfg.Proxy.AccessLog)); err != nil {
+			return failed("proxy", err)
+		}
+		// The old ones were good; nothing else will have changed by then.
+		undo = append(undo, func() { _ = a.doors.access.Set(accessLog(old.Proxy.AccessLog)) })
 		if err := a.doors.proxy.Reload(proxyConfig(cfg, a.feed.fallback)); err != nil {
-			_ = a.doors.access.Set(accessLog(old.Proxy.AccessLog))
-			return fmt.Errorf("proxy: %w", err)
+			return failed("proxy", err)
+		}
+		undo = append(undo, func() { _ = a.doors.proxy.Reload(proxyConfig(*old, a.feed.fallback)) })
+		commit = func() {
+			certificates()
+			a.movePorts(ports)
 		}
 	}
 	if err := a.services.local.SetConfigured(configured(cfg)); err != nil {
-		if a.doors != nil {
-			// The old one was good; nothing else has changed yet.
-			_ = a.doors.proxy.Reload(proxyConfig(*old, a.feed.fallback))
-			_ = a.doors.access.Set(accessLog(old.Proxy.AccessLog))
-		}
-		return fmt.Errorf("services: %w", err)
+		return failed("services", err)
 	}
-	certificates()
+	commit()
 	a.engine.SetDefaults(defaults(cfg))
 	a.cfg.Store(&cfg)
 	return nil

@@ -56,9 +56,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	work.run("publish", func(ctx context.Context) error { return a.services.publish(ctx, a.memberRecord) })
 	if a.doors != nil {
 		work.run("instances", a.feedInstances)
-		if s := a.doors.secure; s != nil {
-			front.run("certificates", s.certificates.Run)
-		}
+		front.run("certificates", a.doors.secure.certificates.Run)
 		front.run("proxy", a.serveProxy)
 		api.run("HTTP API", func(ctx context.Context) error { return a.doors.api.Run(ctx, a.doors.apiPorts...) })
 	}

@@ -36,6 +36,9 @@ func newSecure(cfg config.Proxy, log hclog.Logger) (*secure, error) {
 func (s *secure) prepare(cfg config.Proxy) (commit func(), err error) {
 	var pairs []certs.Pair
 	for _, p := range cfg.Pairs() {
+		if !cfg.HTTPS.IsValid() {
+			break // nobody will see them
+		}
 		pairs = append(pairs, certs.Pair{Cert: p.CertFile, Key: p.KeyFile})
 	}
 	shown, err := s.certificates.Prepare(pairs)

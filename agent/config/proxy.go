@@ -43,8 +43,8 @@ const (
 // Proxy is where the proxy listens and whom it believes. A listener that is not
 // valid is off.
 type Proxy struct {
-	HTTP              netip.AddrPort `opt:"proxy.http"`
-	HTTPS             netip.AddrPort `opt:"proxy.https"`
+	HTTP              netip.AddrPort `opt:"proxy.http,reload"`
+	HTTPS             netip.AddrPort `opt:"proxy.https,reload"`
 	CertFile          string         `opt:"proxy.cert_file,reload"`
 	KeyFile           string         `opt:"proxy.key_file,reload"`
 	TrustedProxies    []netip.Prefix `opt:"proxy.trusted_proxies,reload"`

@@ -20,6 +20,7 @@ type entrances struct {
 	mu    sync.Mutex // guards the rest
 	doors []*entrance
 	start func(*entrance) // nil while nothing runs
+	ended bool
 }
 
 type entrance struct {
@@ -34,6 +35,12 @@ func (p *Proxy) Listen(list ...net.Listener) {
 	e := &p.entrances
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.ended {
+		for _, ln := range list {
+			ln.Close() // nobody can come any more
+		}
+		return
+	}
 	var doors []*entrance
 	for _, d := range e.doors {
 		if slices.Contains(list, d.ln) {
@@ -85,7 +92,7 @@ func (e *entrances) begin(ctx context.Context, accept func(*entrance)) (wait fun
 	return func() {
 		<-ctx.Done()
 		e.mu.Lock()
-		e.start = nil
+		e.start, e.ended = nil, true
 		for _, d := range e.doors {
 			d.ln.Close()
 		}

@@ -43,6 +43,10 @@ func (c *conn) note() noted {
 // the exchange any more.
 func (x *exchange) finish() {
 	x.observed()
+	x.observer().Passed(x.c.in.Consumed()-x.note.inFrom, x.c.in.Sent()-x.note.outFrom)
+	if x.note.queued > 0 {
+		x.observer().Queued(x.note.queued)
+	}
 	if x.note.logged {
 		x.log()
 	}

@@ -9,6 +9,11 @@ type Observer interface {
 	// is 0 where the client got no answer. An upgraded connection is done with
 	// its 101: what passes through it later is no answer.
 	Done(status int, d time.Duration)
+	// Passed tells, at the end of a request or of a tunnel, how many bytes came
+	// from the client and went to it.
+	Passed(in, out int64)
+	// Queued tells that a request stood in line for d.
+	Queued(d time.Duration)
 	// Retried tells of one more attempt to have a request answered.
 	Retried()
 }
@@ -28,6 +33,8 @@ type Observers interface {
 type silence struct{}
 
 func (silence) Done(int, time.Duration) {}
+func (silence) Passed(int64, int64)     {}
+func (silence) Queued(time.Duration)    {}
 func (silence) Retried()                {}
 func (silence) Route(string) Observer   { return silence{} }
 func (silence) Forget(string)           {}

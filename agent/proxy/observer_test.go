@@ -51,7 +51,9 @@ func (o *note) Done(status int, d time.Duration) {
 	}
 	o.n.add("%s %d", o.name, status)
 }
-func (o *note) Retried() { o.n.add("%s again", o.name) }
+func (o *note) Passed(in, out int64)   {}
+func (o *note) Queued(d time.Duration) {}
+func (o *note) Retried()               { o.n.add("%s again", o.name) }
 
 func TestObserver_hearsOfRoutesAndRequests(t *testing.T) {
 	t.Parallel()

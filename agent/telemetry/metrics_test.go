@@ -50,6 +50,9 @@ func TestMetrics_count(t *testing.T) {
 		shop.Done(status, time.Second)
 	}
 	shop.Retried()
+	shop.Passed(10, 200)
+	shop.Passed(-1, 5)
+	shop.Queued(time.Second)
 	for _, c := range []struct {
 		want   float64
 		name   string
@@ -64,6 +67,9 @@ func TestMetrics_count(t *testing.T) {
 		{2, "rondel_proxy_requests_total", []string{"none", "shop"}},
 		{1, "rondel_proxy_retries_total", []string{"shop"}},
 		{5, "rondel_proxy_request_seconds", []string{"shop"}},
+		{10, "rondel_proxy_bytes_total", []string{"in", "shop"}},
+		{205, "rondel_proxy_bytes_total", []string{"out", "shop"}},
+		{1, "rondel_proxy_queue_seconds", []string{"shop"}},
 	} {
 		if got := figure(t, m, c.name, c.labels...); got != c.want {
 			t.Errorf("%s%v is %v, not %v", c.name, c.labels, got, c.want)
@@ -82,11 +88,17 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	m := New()
 	err := m.Watch(Sources{
-		SessionsOwned:   func() int { return 3 },
-		RingEpoch:       func() uint64 { return 7 },
-		Leader:          func() bool { return true },
-		Members:         func() map[string]int { return map[string]int{"alive": 2, "failed": 1} },
-		MessagesDropped: func() uint64 { return 5 },
+		SessionsOwned:    func() int { return 3 },
+		RingEpoch:        func() uint64 { return 7 },
+		Leader:           func() bool { return true },
+		Members:          func() map[string]int { return map[string]int{"alive": 2, "failed": 1} },
+		MessagesDropped:  func() uint64 { return 5 },
+		ProxyConnections: func() Connections { return Connections{Open: 2, Accepted: 9, Refused: 1} },
+		ProxyInstances: func() []Instance {
+			return []Instance{{Service: "shop", ID: "shop-1", Member: "m1", InFlight: 4, Requests: 8, NewSessions: 3, Failures: 6, Queued: 5, Ejected: true}}
+		},
+		ProxyWaiting:     func() map[string]int { return map[string]int{"shop": 11} },
+		AccessLogDropped: func() uint64 { return 12 },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +110,20 @@ func TestWatch(t *testing.T) {
 		if got := figure(t, m, name); got != want {
 			t.Errorf("%s is %v, not %v", name, got, want)
 		}
+	}
+	for name, want := range map[string]float64{"rondel_proxy_connections": 2, "rondel_proxy_connections_total": 9,
+		"rondel_proxy_connections_refused_total": 1, "rondel_access_log_dropped_total": 12} {
+		if got := figure(t, m, name); got != want {
+			t.Errorf("%s is %v, not %v", name, got, want)
+		}
+	}
+	for name, want := range map[string]float64{"in_flight": 4, "requests_total": 8, "new_sessions_total": 3, "failures_total": 6, "queue": 5, "ejected": 1} {
+		if got := figure(t, m, "rondel_proxy_instance_"+name, "shop-1", "m1", "shop"); got != want {
+			t.Errorf("%s is %v, not %v", name, got, want)
+		}
+	}
+	if got := figure(t, m, "rondel_proxy_queue", "shop"); got != 11 {
+		t.Errorf("%v stand in line", got)
 	}
 	if got := figure(t, m, "rondel_gossip_members", "failed"); got != 1 {
 		t.Errorf("failed members: %v", got)

@@ -49,6 +49,14 @@ type Sources struct {
 	// Certificates returns those that the proxy shows.
 	Certificates func() []Certificate
 
+	// Of the proxy: all three or none.
+	ProxyConnections func() Connections
+	ProxyInstances   func() []Instance
+	ProxyWaiting     func() map[string]int // requests that stand in line, by route
+
+	// AccessLogDropped is how many lines of the access log were lost.
+	AccessLogDropped func() uint64
+
 	// Of the transport between agents, all since the start.
 	MessagesDropped   func() uint64
 	PeersUnreachable  func() uint64
@@ -127,6 +135,10 @@ func (m *Metrics) Watch(s Sources) error {
 	if f := s.Certificates; f != nil {
 		all = append(all, newCertificates(f))
 	}
+	if s.ProxyConnections != nil {
+		all = append(all, newProxied(&s))
+	}
+	total("rondel_access_log_dropped_total", "Lines of the access log that were lost as nobody took them.", s.AccessLogDropped)
 	total("rondel_insync_divergence_total", "In-sync copies of a session that were found to differ. Anything but 0 is a bug or damaged memory.", s.Divergence)
 	total("rondel_merge_conflict_total", "Attributes that both sides of a partition had changed.", s.MergeConflicts)
 	total("rondel_slot_takeovers_total", "Slots that this agent has begun to serve.", s.Takeovers)

@@ -123,7 +123,7 @@ func (c *conn) converse(h handed) (linger, back bool) {
 			if err != nil {
 				return c.refuse(err, &snap.cfg), false
 			}
-			odd = !c.plain()
+			odd = !c.plain() && !c.gathers(len(head))
 		}
 		if keep := c.answer(resume); !keep {
 			return !c.x.body.Done() || c.in.Buffered() > 0, false

@@ -77,7 +77,7 @@ func (l *loopClient) pass(out []byte) bool {
 	case errors.Is(err, netloop.ErrAgain):
 		l.unsent = append(l.unsent[:0], out[n:]...)
 		l.w.unwait(l)
-		l.since, l.slow = time.Now(), true
+		l.since, l.slow, l.full = time.Now(), true, true
 		l.w.loop.Writable(l.at)
 		return true
 	}
@@ -155,6 +155,8 @@ func (l *loopClient) wait() {
 func (l *loopClient) overdue(now time.Time) {
 	l.slow = true
 	switch {
+	case l.state == reading:
+		l.hasty()
 	case l.state == awaiting:
 		l.resumeAwaiting()
 	case l.moved:

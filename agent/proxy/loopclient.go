@@ -40,6 +40,8 @@ type loopClient struct {
 	failure error     // that ends the answer's body
 	moved   bool      // something of the body has passed since since
 	quiet   bool      // nothing has for long
+	full    bool      // it has not taken all of the answer at once
+	rests   bool      // the request's head is here, and the rest of its body is waited for
 	slow    bool      // the answer has taken longer than the clock need not be asked for
 
 	awaited       bool // among w.waiting
@@ -50,6 +52,7 @@ type loopClient struct {
 func (l *loopClient) join() {
 	w := l.w
 	l.state, l.index = reading, len(w.clients)
+	l.rests = false
 	l.more, l.hup, l.quiet, l.failure, l.head = false, false, false, nil, time.Time{}
 	w.clients = append(w.clients, l)
 	var err error
@@ -135,13 +138,26 @@ func (l *loopClient) read() {
 		l.c = w.work(l)
 	}
 	c := l.c
+	if l.rests && !l.fill() {
+		return
+	}
 	c.inFrom, c.outFrom = c.in.Consumed(), c.in.Sent()
 	head, err := c.in.ReadHead(http1.Limits{Head: w.p.config().Limits.RequestHead, Since: l.head})
 	if err == nil {
 		err = c.req.Parse(head)
 	}
 	switch {
+	case err == nil && c.gathers(len(head)):
+		c.in.Rewind(len(head))
+		if l.rests = true; !l.awaited {
+			w.await(l, time.Now())
+		}
+		if !l.dry || l.hup {
+			l.read()
+		}
 	case err == nil:
+		l.rests = false
+		w.unwait(l)
 		l.request()
 	case errors.Is(err, netloop.ErrAgain):
 		if c.in.Buffered() == 0 {
@@ -184,12 +200,48 @@ func (c *conn) plain() bool {
 	return !bounded
 }
 
+// gathers reports whether the request would be plain once its body has come,
+// which is small: clients that write heads and bodies one by one are not slow.
+func (c *conn) gathers(head int) bool {
+	q := &c.req
+	return q.Framing == http1.Sized && q.Length > int64(c.in.Buffered()) && q.Length <= int64(clientBuffer-head) &&
+		q.Minor == 1 && !q.Expect && !q.UpgradeAsk
+}
+
+// fill reads more of a body. It reports false where there is no more yet.
+func (l *loopClient) fill() bool {
+	err := l.c.in.Fill()
+	if errors.Is(err, netloop.ErrAgain) {
+		return false
+	}
+	if err != nil {
+		l.hasty()
+		return false
+	}
+	return true
+}
+
+// hasty gives the client a goroutine before the body of its request has come.
+func (l *loopClient) hasty() {
+	c := l.c
+	l.rests = false
+	head, err := c.in.ReadHead(http1.Limits{Head: l.w.p.config().Limits.RequestHead, Since: l.head})
+	if err == nil {
+		err = c.req.Parse(head)
+	}
+	if err != nil { // it was good before
+		l.leave(handed{refused: err})
+		return
+	}
+	l.leave(handed{resume: c.fresh, odd: true})
+}
+
 // request begins with the request that was read: it chooses an instance and
 // sends it there, if no more than the answer has to be waited for.
 func (l *loopClient) request() {
 	w, c := l.w, l.c
 	x := &c.x
-	l.head, l.slow = time.Time{}, false
+	l.head, l.slow, l.full = time.Time{}, false, false
 	if !c.plain() {
 		l.leave(handed{resume: c.fresh, odd: true})
 		return

@@ -79,7 +79,7 @@ func (u *loopInst) rest(now time.Time) {
 
 func (u *loopInst) lend() {
 	if !u.hc.HasBuffer() {
-		u.hc.Lend(u.w.buffer())
+		u.hc.Lend(u.w.buffer(u.l != nil && u.l.full))
 	}
 }
 

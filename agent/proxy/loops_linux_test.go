@@ -200,6 +200,72 @@ func TestLoops_leaveAndReturn(t *testing.T) {
 	})
 }
 
+// A small body that comes behind its head is waited for in the loop, and in a
+// goroutine when it takes long. What came of it goes on then.
+func TestLoops_bodyBehindItsHead(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	a := startApp(t, "a1", func(nc net.Conn) {
+		br := bufio.NewReader(nc)
+		for {
+			q, err := http.ReadRequest(br)
+			if err != nil {
+				return
+			}
+			one := make([]byte, 1)
+			if n, _ := q.Body.Read(one); n == 1 {
+				got <- string(one)
+			}
+			if _, err := io.Copy(io.Discard, q.Body); err != nil {
+				return
+			}
+			io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	r := startRig(t, setup{loops: 1, apps: []Instance{instanceOf(a, "m1")}})
+	nc, br := r.send(t, "")
+	talk(t, nc, br, getRequest)
+	r.settle(t, 1)
+	const head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"
+	rests := func() (n int) {
+		r.loops.each(func(w *worker) {
+			for _, l := range w.clients {
+				if l.rests {
+					n++
+				}
+			}
+		})
+		return n
+	}
+	io.WriteString(nc, head)
+	eventually(t, "the body is waited for", func() bool { return rests() == 1 })
+	io.WriteString(nc, "h")
+	if body := talk(t, nc, br, "ello"); body != "ok" || <-got != "h" {
+		t.Errorf("answered %q", body)
+	}
+	r.settle(t, 1)
+	io.WriteString(nc, head+"h")
+	if b := <-got; b != "h" { // after 100 ms
+		t.Errorf("%q came", b)
+	}
+	if body := talk(t, nc, br, "ello"); body != "ok" {
+		t.Errorf("answered %q", body)
+	}
+	r.settle(t, 1)
+	// A stop lets it finish too.
+	io.WriteString(nc, head)
+	eventually(t, "the body is waited for", func() bool { return rests() == 1 })
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	eventually(t, "it is looked after", func() bool { return rests() == 0 })
+	if body := talk(t, nc, br, "hello"); body != "ok" || <-got != "h" {
+		t.Errorf("answered %q", body)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
 // Requests that were sent ahead are answered in order, and hold up nobody.
 func TestLoops_pipelined(t *testing.T) {
 	t.Parallel()

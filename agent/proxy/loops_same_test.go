@@ -173,6 +173,10 @@ func TestLoops_sameAsGoroutines(t *testing.T) {
 		for _, reply := range sameReplies[:8] {
 			both.same(t, []string{q}, reply, false)
 		}
+		if head, body, _ := strings.Cut(q, "\r\n\r\n"); len(body) > 4 && q[0] == 'P' {
+			both.same(t, []string{head + "\r\n\r\n", body[:2], body[2:]}, sameReplies[0], true)
+			both.same(t, []string{head + "\r\n\r\n", body[:2]}, sameReplies[0], true)
+		}
 		if len(q) > 20 {
 			both.same(t, []string{q[:3], q[3 : len(q)-1], q[len(q)-1:]}, sameReplies[0], false)
 		}

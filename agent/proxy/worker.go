@@ -10,6 +10,7 @@ import (
 
 const (
 	loopUpBuffer = 128 << 10 // for what an instance answers; a loop has few
+	loopFewBytes = 32 << 10  // for a client that does not take so much at a time
 	spareWorks   = 256
 	spareBuffers = 8
 )
@@ -25,6 +26,7 @@ type worker struct {
 	clients []*loopClient
 	works   []*conn  // for the next requests
 	buffers [][]byte // for the next answers
+	few     [][]byte // and of clients that are full
 	out     []byte   // what is being put together
 	waiting waiters
 	timer   *time.Timer // for waiting; nil until there was anybody
@@ -53,19 +55,28 @@ func (w *worker) spare(c *conn) {
 	w.works = append(w.works, c)
 }
 
-func (w *worker) buffer() []byte {
-	n := len(w.buffers)
-	if n == 0 {
-		return make([]byte, loopUpBuffer)
+// buffer returns space for what an instance says. Of what a client does not take
+// all of it has to be kept, so that one that is full gets less at a time.
+func (w *worker) buffer(full bool) []byte {
+	from, size := &w.buffers, loopUpBuffer
+	if full {
+		from, size = &w.few, loopFewBytes
 	}
-	b := w.buffers[n-1]
-	w.buffers = w.buffers[:n-1]
+	n := len(*from)
+	if n == 0 {
+		return make([]byte, size)
+	}
+	b := (*from)[n-1]
+	*from = (*from)[:n-1]
 	return b
 }
 
 func (w *worker) spareBuffer(b []byte) {
-	if len(b) == loopUpBuffer && len(w.buffers) < spareBuffers {
+	switch {
+	case len(b) == loopUpBuffer && len(w.buffers) < spareBuffers:
 		w.buffers = append(w.buffers, b)
+	case len(b) == loopFewBytes && len(w.few) < spareBuffers:
+		w.few = append(w.few, b)
 	}
 }
 
@@ -150,7 +161,11 @@ func (w *worker) sweep(now time.Time, cfg *Config, backends []*backend) {
 
 func (w *worker) endIdle() {
 	for i := len(w.clients) - 1; i >= 0; i-- {
-		if l := w.clients[i]; l.state == reading {
+		switch l := w.clients[i]; {
+		case l.state != reading:
+		case l.rests:
+			l.hasty() // it has asked, and its body comes
+		default:
 			l.end()
 		}
 	}
@@ -173,5 +188,5 @@ func (w *worker) stop() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	w.works, w.buffers, w.out = nil, nil, nil
+	w.works, w.buffers, w.few, w.out = nil, nil, nil, nil
 }

@@ -317,13 +317,12 @@ func TestLoops_slowReaders(t *testing.T) {
 			}
 		}
 	})
-	cfg := configWith(func(c *Config) { c.Timeouts.Body = time.Second })
-	r := startRig(t, setup{cfg: cfg, loops: 1, apps: []Instance{instanceOf(a, "m1")}})
+	r := startRig(t, setup{loops: 1, apps: []Instance{instanceOf(a, "m1")}})
 	const ask8 = "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
 	nc, br := r.send(t, "")
 	talk(t, nc, br, getRequest)
 	r.settle(t, 1)
-	blocked := func() bool {
+	blocked := func(r *rig) bool {
 		n := 0
 		r.loops.each(func(w *worker) {
 			for _, l := range w.clients {
@@ -335,7 +334,7 @@ func TestLoops_slowReaders(t *testing.T) {
 		return n == 1
 	}
 	io.WriteString(nc, ask8)
-	eventually(t, "it takes no more", blocked)
+	eventually(t, "it takes no more", func() bool { return blocked(r) })
 	other, otherReader := r.send(t, "")
 	talk(t, other, otherReader, getRequest)
 	if resp, body := read(t, br, "GET"); resp.StatusCode != 200 || body != string(large) {
@@ -346,8 +345,13 @@ func TestLoops_slowReaders(t *testing.T) {
 	}
 	r.settle(t, 2)
 	// One that never reads ends.
+	cfg := configWith(func(c *Config) { c.Timeouts.Body = 200 * time.Millisecond })
+	r = startRig(t, setup{cfg: cfg, loops: 1, apps: []Instance{instanceOf(a, "m1")}})
+	nc, br = r.send(t, "")
+	talk(t, nc, br, getRequest)
+	other, otherReader = r.send(t, "")
+	talk(t, other, otherReader, getRequest)
 	io.WriteString(nc, ask8)
-	eventually(t, "it takes no more", blocked)
 	r.settle(t, 1)
 	talk(t, other, otherReader, getRequest)
 }

@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +149,55 @@ func TestCase_D08_endsOfStreams(t *testing.T) {
 	if b, err := io.ReadAll(resp.Body); err == nil || len(b) > 9 {
 		t.Errorf("a stream that broke ended well: %q", b)
 	}
+}
+
+// The same through TLS: an event is there before the next one is made.
+func TestCase_D08_throughTLS(t *testing.T) {
+	t.Parallel()
+	next := make(chan string)
+	a := startApp(t, "a1", func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
+			return
+		}
+		for s := range next {
+			io.WriteString(nc, s)
+		}
+	})
+	p, err := New(Options{Config: routed(func(*Route) {}), Sessions: newSessions(), TagKey: []byte("secret")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetInstances([]Instance{instanceOf(a, "m1")})
+	lender := httptest.NewTLSServer(nil) // of its certificate
+	lender.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serveRigOn(t, p, &Door{Listener: ln, TLS: &tls.Config{Certificates: lender.TLS.Certificates}})
+	nc, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(10 * time.Second))
+	io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	next <- head200 + "Content-Type: text/event-stream\r\n\r\n"
+	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5 {
+		event := fmt.Sprintf("data: %d\n\n", n)
+		next <- event
+		b := make([]byte, len(event))
+		if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != event {
+			t.Fatalf("%q %v", b, err)
+		}
+	}
+	close(next)
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Error(err)
+	}
+	unharmed(t, r, a)
 }

@@ -52,6 +52,11 @@ func (s proxySessions) Exists(ctx context.Context, id string) (exists, known boo
 	return s.engine.Exists(ctx, session.ID(id))
 }
 
+// Ended implements proxy.Sessions.
+func (s proxySessions) Ended(ctx context.Context, id string) bool {
+	return s.engine.Ended(ctx, session.ID(id))
+}
+
 // Touch implements proxy.Sessions.
 func (s proxySessions) Touch(id string) { s.engine.Touch(session.ID(id)) }
 
@@ -62,6 +67,7 @@ type feed struct {
 	fallback string
 	tagKey   []byte
 	position int
+	sealed   []ring.Key // the keys that tokens are sealed with, as the proxy has them
 }
 
 // feedTable tells the proxy what it needs of the table.
@@ -79,6 +85,7 @@ func (a *Agent) feedTable(t *ring.Table) {
 			f.tagKey = key
 			a.doors.proxy.SetTagKey(key)
 		}
+		a.feedTokenKeys(t.Keys)
 	}
 	if m := t.ByID(a.id.id); m != nil {
 		if at := t.Position(m.Num); at >= 0 && at != f.position {
@@ -93,9 +100,15 @@ func (a *Agent) feedTable(t *ring.Table) {
 func (a *Agent) feedInstances(ctx context.Context) error {
 	var told *catalog.Snapshot
 	var away map[member.ID]bool
+	var places map[member.ID]proxy.Place
 	for {
 		changed := a.services.catalog.Changed()
 		_, table := ringBackend{a}.Watch()
+		_, members := a.roster.watchIndex()
+		if p := a.places(); !maps.Equal(p, places) {
+			places = p
+			a.doors.proxy.SetPlaces(a.id.id, p)
+		}
 		s, now := a.services.catalog.Snapshot(), draining(a.engine.View().Table)
 		if s != told || !maps.Equal(now, away) {
 			told, away = s, now
@@ -105,6 +118,7 @@ func (a *Agent) feedInstances(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case <-members:
 		case <-table:
 		}
 	}

@@ -44,7 +44,7 @@ func proxyRoute(r config.Route) proxy.Route {
 		"path": proxy.HashPath, "client_ip": proxy.HashClientIP,
 	}[r.HashOn.From]
 	out.HashName = r.HashOn.Name
-	out.Local, out.Redirect = r.PreferLocal, r.Redirect
+	out.Local, out.Redirect, out.RedirectTo = r.PreferLocal, r.Redirect, r.RedirectTo
 	out.Sticky = proxySticky(r.Sticky)
 	routePhases(&out, r)
 	out.Retry = proxy.Retry{

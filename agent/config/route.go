@@ -13,8 +13,11 @@ type RouteFile struct {
 	HashFallback *string `opt:"hash_fallback"`
 	HashBalance  *int    `opt:"hash_balance_factor"`
 
-	Prefer *string     `opt:"prefer"`
-	Mode   *string     `opt:"mode"`
+	Prefer *string `opt:"prefer"`
+	Mode   *string `opt:"mode"`
+
+	RedirectTo *string `opt:"redirect_to"`
+
 	Sticky *StickyFile `opt:"sticky"`
 	Retry  *RetryFile  `opt:"retry"`
 
@@ -39,6 +42,7 @@ type Route struct {
 
 	PreferLocal bool
 	Redirect    bool
+	RedirectTo  string // where a member's proxy is reached; "": http, its address and port
 	Sticky      Sticky
 	Retry       Retry
 
@@ -59,7 +63,7 @@ func defaultRoute(name string) *RouteFile {
 	return &RouteFile{
 		Host: ptr(""), Path: ptr("/"), Service: ptr(name),
 		Balance: ptr(string(RoundRobin)), HashOn: ptr(""),
-		HashFallback: ptr(string(RoundRobin)), HashBalance: ptr(125), Prefer: ptr("any"), Mode: ptr("proxy"),
+		HashFallback: ptr(string(RoundRobin)), HashBalance: ptr(125), Prefer: ptr("any"), Mode: ptr("proxy"), RedirectTo: ptr(""),
 		Sticky: defaultSticky(),
 		Retry:  defaultRetry(), Queue: defaultQueue(), Outlier: defaultOutlier(),
 		Timeouts: defaultRouteTimeouts(), Limits: defaultRouteLimits(),
@@ -88,12 +92,13 @@ func (f *RouteFile) runtime(c *checker, name string) Route {
 	}
 	c.oneOf(at+".balance", *f.Balance, string(RoundRobin), string(WeightedRoundRobin), string(Random), string(LeastLoad), string(Hash))
 	c.oneOf(at+".prefer", *f.Prefer, "any", "local")
-	c.oneOf(at+".mode", *f.Mode, "proxy") // redirecting needs the tokens that a log-in travels with
+	c.oneOf(at+".mode", *f.Mode, "proxy", "redirect")
+	f.checkRedirect(c, at)
 	return Route{
 		Name: name, Host: strings.ToLower(*f.Host), Path: *f.Path, Service: *f.Service,
 		Balance: Balance(*f.Balance), HashOn: f.hashKey(c, at),
 		HashFallback: f.hashFallback(c, at), HashBalance: f.hashBalance(c, at),
-		PreferLocal: *f.Prefer == "local", Redirect: *f.Mode == "redirect",
+		PreferLocal: *f.Prefer == "local", Redirect: *f.Mode == "redirect", RedirectTo: *f.RedirectTo,
 		Sticky: f.Sticky.runtime(c, at+".sticky"), Retry: f.Retry.runtime(c, at+".retry"),
 		Queue: f.Queue.runtime(c, at+".queue"), Outlier: f.Outlier.runtime(c, at+".outlier"),
 		Timeouts: f.Timeouts.runtime(c, at+".timeouts"), Limits: f.Limits.runtime(c, at+".limits"),

@@ -159,6 +159,14 @@ func checkRoutes(c *checker, routes []Route) {
 			c.fail("route."+r.Name, "", "matches the same host and path as route."+other)
 		}
 		seen[key] = r.Name
+		if !r.Redirect {
+			continue
+		}
+		key = r.RedirectTo + " to " + strings.TrimSuffix(r.Path, "/")
+		if other, taken := seen[key]; taken {
+			c.fail("route."+r.Name+".redirect_to", r.RedirectTo, "sends clients to the same address and path as route."+other+", where the two cannot be told apart")
+		}
+		seen[key] = r.Name
 	}
 }
 

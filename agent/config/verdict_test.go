@@ -183,21 +183,33 @@ func TestRoute_rules(t *testing.T) {
 		`sticky { learn_header = "X Session" }`:        "a header's name",
 		`sticky { learn_header = "Cookie" }`:           "for a cookie there is learn",
 		`sticky { learn_header = "Rondel-Session" }`:   "has another meaning",
-		`sticky { strict = true }`:                     "",
-		`sticky { strict = "yes" }`:                    "strict",
-		`sticky { same_site = "none" }`:                `needs secure = "on"`,
-		`sticky { same_site = "strict" }`:              "",
-		`sticky { same_site = "maybe" }`:               `must be "Lax"`,
-		`sticky { max_age = "1ms" }`:                   "must be between",
-		`retry { attempts = 0 }`:                       "must be between",
-		`retry { on = ["always"] }`:                    `must be "connect"`,
-		`retry { on = ["200"] }`:                       `must be "connect"`,
-		`retry { on = ["5030"] }`:                      `must be "connect"`,
-		`retry { on = ["503"] }`:                       `needs "idempotent" or "keyed"`,
-		`retry { on = ["keyed", "503", "503"] }`:       "",
-		`retry { within = "1ms" }`:                     "must be between",
-		`retry { body = "17MiB" }`:                     "must be between",
-		`retry { body = "0B" }`:                        "",
+		`mode = "redirect"`:                            "",
+		`redirect_to = "https://{member}.example.com"`: "has no effect",
+		"mode = \"redirect\"\nredirect_to = \"https://{member}.example.com:8443\"":                     "",
+		"mode = \"redirect\"\nredirect_to = \"https://{address}:{port}\"":                              "",
+		"mode = \"redirect\"\nredirect_to = \"https://{member}.example.com/\"":                         "a scheme and a host",
+		"mode = \"redirect\"\nredirect_to = \"{member}.example.com\"":                                  "a scheme and a host",
+		"mode = \"redirect\"\nredirect_to = \"https://{host}\"":                                        "a scheme and a host",
+		"mode = \"redirect\"\nredirect_to = \"https://u:p@{member}\"":                                  "a scheme and a host",
+		"mode = \"redirect\"\nredirect_to = \"https://shop.example.com\"":                              "the same for all members",
+		"mode = \"redirect\"\nsticky { secure = \"on\" }":                                              "must be https",
+		"mode = \"redirect\"\nredirect_to = \"https://{member}.a.com\"\nsticky { domain = \"b.com\" }": "in the cookie's domain",
+		"mode = \"redirect\"\nredirect_to = \"https://{member}.a.com\"\nsticky { domain = \"a.com\" }": "",
+		`sticky { strict = true }`:               "",
+		`sticky { strict = "yes" }`:              "strict",
+		`sticky { same_site = "none" }`:          `needs secure = "on"`,
+		`sticky { same_site = "strict" }`:        "",
+		`sticky { same_site = "maybe" }`:         `must be "Lax"`,
+		`sticky { max_age = "1ms" }`:             "must be between",
+		`retry { attempts = 0 }`:                 "must be between",
+		`retry { on = ["always"] }`:              `must be "connect"`,
+		`retry { on = ["200"] }`:                 `must be "connect"`,
+		`retry { on = ["5030"] }`:                `must be "connect"`,
+		`retry { on = ["503"] }`:                 `needs "idempotent" or "keyed"`,
+		`retry { on = ["keyed", "503", "503"] }`: "",
+		`retry { within = "1ms" }`:               "must be between",
+		`retry { body = "17MiB" }`:               "must be between",
+		`retry { body = "0B" }`:                  "",
 	} {
 		path := write(t, t.TempDir(), "a.hcl", "route \"shop\" {\n"+body+"\n}")
 		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})
@@ -305,9 +317,8 @@ func FuzzDecode(f *testing.F) {
 func TestLoad_whatThisVersionLacksIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`redis { address = ":8703" }`:            ":1: redis.address",
-		"route \"a\" {\n mode = \"redirect\"\n}": ":2: route.a.mode",
-		"session {\n backend = \"sql\"\n}":       ":2: session.backend",
+		`redis { address = ":8703" }`:      ":1: redis.address",
+		"session {\n backend = \"sql\"\n}": ":2: session.backend",
 	} {
 		path := write(t, t.TempDir(), "a.hcl", text)
 		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})
@@ -325,6 +336,22 @@ func TestLoad_maxSizeFitsBetweenAgents(t *testing.T) {
 		_, err := Load(Options{Host: testHost(), Flags: []Setting{devFlag(), {"session.max_size", size, "-x"}}})
 		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "between 1KiB and 7MiB") {
 			t.Errorf("%s: %v", size, err)
+		}
+	}
+}
+
+// Two routes that send their clients to one address must differ in path there.
+func TestLoad_redirectsThatMeet(t *testing.T) {
+	t.Parallel()
+	for b, want := range map[string]string{
+		`host = "b.example.com"`:                                            "cannot be told apart",
+		"host = \"b.example.com\"\npath = \"/b\"":                           "",
+		"host = \"b.example.com\"\nredirect_to = \"http://{member}.b.com\"": "",
+	} {
+		text := "route \"a\" {\nmode = \"redirect\"\nhost = \"a.example.com\"\n}\nroute \"b\" {\nmode = \"redirect\"\n" + b + "\n}"
+		_, err := Load(Options{Paths: []string{write(t, t.TempDir(), "a.hcl", text)}, Flags: []Setting{devFlag()}, Host: testHost()})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", b, err, want)
 		}
 	}
 }

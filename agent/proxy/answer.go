@@ -38,6 +38,7 @@ func appendAnswer(dst []byte, a answer) []byte {
 	}
 	if len(a.location) > 0 {
 		dst = appendField(dst, "Location", a.location)
+		dst = append(dst, "Referrer-Policy: no-referrer\r\n"...)
 	}
 	dst = append(dst, a.cookie...)
 	switch a.status {

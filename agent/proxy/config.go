@@ -96,9 +96,12 @@ type Route struct {
 	Queue    Queue
 	Outlier  Outlier
 	Local    bool // this machine's instances first, the others as backup
-	Redirect bool // send clients to the instance instead of passing requests on
-	Sticky   Sticky
-	Retry    Retry
+	Redirect bool // send clients to the member that has their instance
+	// RedirectTo is where to: a scheme and a host, with {member}, {address} and
+	// {port} for those of the member; "": DefaultRedirectTo.
+	RedirectTo string
+	Sticky     Sticky
+	Retry      Retry
 
 	Timeouts RouteTimeouts
 	MaxBody  int64 // instead of Limits.RequestBody, unless 0

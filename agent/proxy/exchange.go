@@ -124,8 +124,10 @@ func (x *exchange) pass() (keep bool) {
 		x.note.end = endRefused
 		return x.answer(errBodySize.Status, errBodySize.Reason)
 	}
-	if x.rt.Redirect {
-		return x.redirect()
+	if x.moves() {
+		if answered, keep := x.redirect(); answered {
+			return keep
+		}
 	}
 	return x.attempts()
 }
@@ -422,24 +424,4 @@ func (x *exchange) say(a answer) bool {
 	}
 	x.status = a.status
 	return true
-}
-
-// redirect sends the client to an instance.
-func (x *exchange) redirect() (keep bool) {
-	inst := x.choose.propose()
-	if inst == nil {
-		x.note.end = endNoInstance
-		return x.answer(http.StatusServiceUnavailable, x.rt.closed())
-	}
-	x.inst, x.note.inst = inst, inst
-	x.identify()
-	location := append([]byte("http://"+inst.Addr), x.q.Target...)
-	if len(x.q.Target) == 1 && x.q.Target[0] == '*' {
-		location = location[:len(location)-1]
-	}
-	keep = !x.q.Close && x.body.Done() && !x.p.draining.Load()
-	return x.say(answer{
-		status: http.StatusTemporaryRedirect, text: "the instance answers itself", requestID: x.reqID[:],
-		location: location, cookie: x.appendBinding(nil, nil), close: !keep,
-	}) && keep
 }

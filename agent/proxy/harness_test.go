@@ -91,6 +91,12 @@ func (s *fakeSessions) Exists(ctx context.Context, id string) (bool, bool) {
 	return !dead, true
 }
 
+func (s *fakeSessions) Ended(_ context.Context, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead[id]
+}
+
 func (s *fakeSessions) Touch(string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

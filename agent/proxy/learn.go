@@ -170,7 +170,10 @@ func (x *exchange) learn(id, tag string) {
 		}
 		return
 	}
-	now := learnt{text, text != "" && (b.kept || issued), x.began.Add(findFresh)}
+	now := learnt{text, text != "" && (b.kept || issued), x.began.Add(findNothing)}
+	if now.kept {
+		now.until = x.began.Add(findFresh)
+	}
 	l.put(name, now)
 	cl := &x.choose.claim
 	switch {
@@ -184,7 +187,8 @@ func (x *exchange) learn(id, tag string) {
 			}
 			close(done)
 		})
-	case b.kept || text == "" || id != cl.id || tag != cl.tag:
+	case b.kept || text == "" || !cl.bare && (id != cl.id || tag != cl.tag):
+		// Who brings that id alone, and nobody could tell of it, changes nothing.
 		l.shared.Bind(name, text, true, func(bool) {})
 	default: // it brought ours, too, and this agent has not seen the other before
 		x.p.sessions.Touch(name)

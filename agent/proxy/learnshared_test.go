@@ -254,6 +254,13 @@ func TestLearn_nobodyCanTell(t *testing.T) {
 	c.shared.silence(true)
 	c.ask(t, 0, "/login", "Give: cookie=v\r\n")
 	first, _, _, _ := c.ask(t, 1, "/", "Cookie: JSESSIONID=z\r\n")
+	c.shared.mu.Lock()
+	c.shared.kept["shop|z"] = "another"
+	c.shared.mu.Unlock()
+	c.ask(t, 2, "/", "Cookie: JSESSIONID=z\r\n")
+	if text, _ := c.shared.get("shop|z"); text != "another" {
+		t.Errorf("an agent that could not ask has changed the binding to %q", text)
+	}
 	asked := c.shared.asked()
 	for range 5 {
 		if a, _, _, _ := c.ask(t, 1, "/", "Cookie: JSESSIONID=z\r\n"); a != first {

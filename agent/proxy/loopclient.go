@@ -249,7 +249,7 @@ func (l *loopClient) request() {
 	x.begin(c)
 	l.served = true
 	x.rt = x.snap.match(x.q.Host, x.q.Path)
-	if x.rt == nil || x.rt.Redirect || !x.prepare(false) {
+	if x.rt == nil || !x.prepare(false) || x.moves() {
 		l.leave(handed{resume: c.fresh, odd: true})
 		return
 	}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/rondel-project/rondel/agent/member"
 )
 
 // one starts a proxy in front of one app.
@@ -152,18 +150,5 @@ func TestPassing_routes(t *testing.T) {
 	}
 	if resp, _ := r.request(t, "/", ""); resp.StatusCode != 404 {
 		t.Errorf("no route: %d", resp.StatusCode)
-	}
-}
-
-func TestPassing_redirect(t *testing.T) {
-	t.Parallel()
-	cfg := DefaultConfig()
-	cfg.Routes = []Route{DefaultRoute("shop")}
-	cfg.Routes[0].Redirect = true
-	a := startApp(t, "a1", echo("a1"))
-	r := startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(a, member.ID("m1"))}})
-	resp, _ := r.request(t, "/a//b?c", "")
-	if resp.StatusCode != 307 || resp.Header.Get("Location") != "http://"+a.addr()+"/a//b?c" || resp.Header.Get("Set-Cookie") == "" {
-		t.Errorf("%d %v", resp.StatusCode, resp.Header)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/rondel-project/rondel/agent/member"
+
 	"github.com/rondel-project/rondel/agent/accesslog"
 )
 
@@ -43,6 +45,9 @@ type Proxy struct {
 	sessions  Sessions
 	exists    existence
 	learned   learned
+	arrivals  arrivals
+	spent     spent
+	tokens    atomic.Pointer[tokenKeys]
 	date      clock
 	observe   Observers
 	unrouted  Observer       // of requests without a route
@@ -60,6 +65,8 @@ type Proxy struct {
 	cfg      Config
 	input    []Instance
 	tagKey   []byte
+	self     member.ID
+	places   map[member.ID]Place
 	backends map[key]*backend
 	turns    map[string]*turn
 	groups   map[string]*group // by service
@@ -86,6 +93,8 @@ func New(opt Options) (*Proxy, error) {
 		sessions: opt.Sessions,
 		exists:   newExistence(),
 		learned:  newLearned(opt.Bindings),
+		arrivals: arrivals{newRecent[time.Time](learnedHalf)},
+		spent:    spent{since: time.Now().Truncate(time.Millisecond)},
 		observe:  opt.Observe,
 		start:    opt.Start,
 		access:   opt.Access,
@@ -199,7 +208,9 @@ func (p *Proxy) rebuildLocked() {
 		}
 	}
 	p.turns = turns
-	p.snap.Store(build(p.cfg, instances, turns, p.groups))
+	snap := build(p.cfg, instances, turns, p.groups)
+	snap.place(p.self, p.places)
+	p.snap.Store(snap)
 	members := map[*group][]*instance{}
 	for _, i := range instances {
 		members[i.group] = append(members[i.group], i)

@@ -18,7 +18,7 @@ var (
 )
 
 // Sessions is what the proxy asks about session ids. All methods may be called
-// from many goroutines at once; all but Exists answer from memory.
+// from many goroutines at once; all but Exists and Ended answer from memory.
 type Sessions interface {
 	// Mint makes an id in a slot that m owns, or, if it owns none or m is
 	// empty, in any up member's. ok is false while there is no table.
@@ -32,6 +32,9 @@ type Sessions interface {
 	// Exists tells whether a session of this id exists; known is false when
 	// nobody could say in the time that ctx gives.
 	Exists(ctx context.Context, id string) (exists, known bool)
+	// Ended tells whether a session of this id is known to have ended. It blocks
+	// for as long as ctx lasts.
+	Ended(ctx context.Context, id string) bool
 	// Touch starts the session's idle time anew. It must not block.
 	Touch(id string)
 }

@@ -34,10 +34,15 @@ type route struct {
 	byMember map[member.ID][]*instance
 	spare    []*instance // healthy, but not while an active one can be reached
 	bound    map[string]*instance
-	limited  map[*backend]*instance // those new clients may wait for
-	plan     plan                   // of active
-	owners   *ownership             // of active
-	about    string                 // why nobody takes new clients, if so
+
+	// Of a route that redirects.
+	bases   map[member.ID]string   // where each member is reached
+	self    member.ID              // whose proxy this is
+	own     []byte                 // its address as a Host field has it
+	limited map[*backend]*instance // those new clients may wait for
+	plan    plan                   // of active
+	owners  *ownership             // of active
+	about   string                 // why nobody takes new clients, if so
 }
 
 // turn is a route's place in its round, and who observes it. It outlives

@@ -86,9 +86,10 @@ type chooser struct {
 	claim   claim
 	sess    Sessions
 	hashKey []byte
-	first   bool      // nobody was chosen yet
-	wait    *instance // the client's own, which has as much as it takes
-	why     reason    // the last one was
+	home    []*instance // of the member whose own address was asked for
+	first   bool        // nobody was chosen yet
+	wait    *instance   // the client's own, which has as much as it takes
+	why     reason      // the last one was
 }
 
 // propose returns the next instance to try, or nil when all were. It returns nil
@@ -137,6 +138,12 @@ func (c *chooser) preferred() *instance {
 	}
 	if c.strict() {
 		return nil
+	}
+	if len(c.home) > 0 {
+		c.why = whyHere
+		if i := c.once(c.rt, c.home, c.hashKey, false); i != nil {
+			return i
+		}
 	}
 	if c.claim.hash != 0 {
 		return c.settle(c.rt.active, whySession)

@@ -84,6 +84,14 @@ func (r *Route) validate(bad func(string, ...any)) {
 	if t := &r.Timeouts; min(t.Connect, t.Response, t.Send, t.Tunnel) < 0 || r.MaxBody < 0 {
 		bad("its timeouts and limits must not be negative")
 	}
+	if r.RedirectTo != "" {
+		place := Place{Name: "m", Address: "127.0.0.1", Port: "1"}
+		base := place.base(r.RedirectTo)
+		_, host, ok := strings.Cut(base, "://")
+		if !ok || !strings.HasPrefix(base, "http://") && !strings.HasPrefix(base, "https://") || host == "" || strings.ContainsAny(host, "/?#@{} \\\t\r\n") {
+			bad("%q is not the address of a member: a scheme and a host, with a port or without", r.RedirectTo)
+		}
+	}
 	r.Sticky.validate(bad)
 }
 

@@ -18,6 +18,7 @@ const (
 	whyHash
 	whyQueue      // it was the first to have room for who waits in line
 	whyBackup     // no other is there
+	whyHere       // it is beside the agent whose own address was asked for
 	whyLastResort // it refused a connection just now, and so did the others
 )
 
@@ -48,6 +49,8 @@ func (r reason) String() string {
 		return "queue"
 	case whyBackup:
 		return "backup"
+	case whyHere:
+		return "here"
 	case whyLastResort:
 		return "last_resort"
 	}

@@ -273,6 +273,17 @@ func (e *Engine) Exists(ctx context.Context, id session.ID) (exists, known bool)
 	return false, false
 }
 
+// codeEnded tells who asks whether there is a session that there was one.
+const codeEnded = "session_ended"
+
+// Ended asks the session's owner whether there was one that has ended, or was
+// given another id. It reports false where that is not known before ctx ends,
+// which is so, too, once its end has been forgotten.
+func (e *Engine) Ended(ctx context.Context, id session.ID) bool {
+	r := e.Do(ctx, &session.Request{Kind: session.Head, ID: id})
+	return r.Status == session.NotFound && r.Code == codeEnded
+}
+
 // Touch notes that the session was used. It does not wait, and tells the owner
 // only so often; what that leaves out is added to the deadline.
 func (e *Engine) Touch(id session.ID) {

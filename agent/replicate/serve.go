@@ -94,7 +94,11 @@ func (n *Node) ended(e *session.Entry) bool {
 // read answers Get, GetAttr, Head and Touch from the committed record (R1).
 func (n *Node) read(h ring.Slot, e *session.Entry, req *session.Request) *session.Response {
 	if e == nil || e.Rec.Dead {
-		return unknownSession()
+		r := unknownSession()
+		if e != nil && req.Kind == session.Head {
+			r.Code = codeEnded
+		}
+		return r
 	}
 	r := &session.Response{Status: session.OK, ID: e.Rec.ID, Version: e.Rec.Version(), Owner: n.self.Num, Stale: n.wakeup.alone}
 	if req.Kind == session.Touch && len(req.IfMatch) > 0 && !slices.Contains(req.IfMatch, r.Version) {

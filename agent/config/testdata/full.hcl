@@ -91,7 +91,10 @@ route "shop" {
   hash_balance_factor = 150
 
   prefer  = "local"
-  mode    = "proxy"
+  mode    = "redirect"
+
+  redirect_to = "https://{member}.example.com"
+
   sticky {
     cookie    = "__Host-lb"
     follow    = "instance"

@@ -44,7 +44,8 @@ type ReloadFunc func() (changed, needsRestart []string, err error)
 // Factory builds an agent. The logger is an hclog.InterceptLogger.
 type Factory func(cfg config.Runtime, log hclog.Logger, reload ReloadFunc) (Agent, error)
 
-// stopTimeout bounds the hand-over of sessions after the first signal.
+// stopTimeout bounds the hand-over of sessions after the first signal, once
+// requests have had their time to end.
 const stopTimeout = 60 * time.Second
 
 // Command runs an agent.
@@ -153,7 +154,7 @@ func supervise(a Agent, r *reloader, log hclog.Logger, signals <-chan os.Signal)
 				stopping = true
 				log.Info("stopping, a second signal stops at once", "signal", s.String())
 				go func() {
-					ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+					ctx, cancel := context.WithTimeout(ctx, r.drain()+stopTimeout)
 					defer cancel()
 					stopped <- a.Shutdown(ctx, false)
 				}()

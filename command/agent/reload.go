@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -23,6 +24,13 @@ func (r *reloader) attach(a Agent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.agent = a
+}
+
+// drain is how long requests may take to end when the agent stops.
+func (r *reloader) drain() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current.Proxy.Timeouts.Drain
 }
 
 // reload reads the configuration again. On an error nothing has changed.

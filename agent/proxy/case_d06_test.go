@@ -15,7 +15,7 @@ import (
 // that they came in, and no more of a long body is in memory than is under way.
 // It counts what is allocated, so nothing may run beside it.
 func TestCase_D06_refusedConnectionsCostNothing(t *testing.T) {
-	const long = 96 << 20
+	const long = 64 << 20
 	got := make(chan message, 1)
 	good := startApp(t, "a1", digest(got, ok))
 	for _, size := range []int64{10, 1 << 20, long} {

@@ -101,7 +101,7 @@ func (r *rig) put(t testing.TB, text ...io.Reader) (net.Conn, *bufio.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -111,6 +111,9 @@ func (r *rig) put(t testing.TB, text ...io.Reader) (net.Conn, *bufio.Reader) {
 	return nc, bufio.NewReader(nc)
 }
 
+// endless is what bodies are made of; its length is no multiple of any buffer's.
+var endless = bytes.Repeat([]byte("All work and no play makes for a long body. "), 1499)
+
 // pattern is a body of n bytes that holds nothing in memory.
 type pattern struct{ at, n int64 }
 
@@ -118,12 +121,10 @@ func (p *pattern) Read(b []byte) (int, error) {
 	if p.at == p.n {
 		return 0, io.EOF
 	}
-	b = b[:min(int64(len(b)), p.n-p.at)]
-	for i := range b {
-		b[i] = byte((p.at + int64(i)) * 7 >> 3)
-	}
-	p.at += int64(len(b))
-	return len(b), nil
+	at := int(p.at % int64(len(endless)))
+	n := copy(b[:min(int64(len(b)), p.n-p.at)], endless[at:])
+	p.at += int64(n)
+	return n, nil
 }
 
 // chunks gives a body the form of chunks of size bytes.

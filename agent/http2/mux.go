@@ -57,6 +57,8 @@ type mux struct {
 
 	out, spare []byte
 	writing    bool
+	rested     sync.Cond // writing has become false
+	hasty      bool      // writing must not take long
 	enc        *hpack.Encoder
 	encoded    bytes.Buffer
 	window     int64 // for bodies sent
@@ -96,12 +98,14 @@ func newMux(nc net.Conn, mu *sync.Mutex, e end, l limits) *mux {
 	m.fr.SetMaxReadFrameSize(maxFrame)
 	m.enc = hpack.NewEncoder(&m.encoded)
 	m.block.init(l.head)
+	m.rested.L = mu
 	return m
 }
 
 // run reads frames until the connection ends, and lets nothing remain of it.
 func (m *mux) run() error {
 	err := m.read()
+	m.accuse(err)
 	m.mu.Lock()
 	m.failLocked(err)
 	m.mu.Unlock()
@@ -194,26 +198,39 @@ func (m *mux) forgiveLocked(err error) error {
 	return m.calm.spend(resetCost)
 }
 
-// failLocked ends the connection for everybody. What the peer did wrong is
-// told to it, if that can be told without waiting for long.
-func (m *mux) failLocked(err error) {
-	if m.err != nil {
-		return
-	}
-	code, wrong := http2.ErrCodeProtocol, false
+// accuse tells the peer what it did wrong, if it did, and can be told without
+// waiting for long. What it sends meanwhile is read away, since closing with
+// unread bytes would destroy what was said.
+func (m *mux) accuse(err error) {
+	code := http2.ErrCodeFrameSize
 	var ce http2.ConnectionError
 	switch {
 	case errors.As(err, &ce):
-		code, wrong = http2.ErrCode(ce), true
-	case errors.Is(err, http2.ErrFrameTooLarge):
-		code, wrong = http2.ErrCodeFrameSize, true
+		code = http2.ErrCode(ce)
+	case !errors.Is(err, http2.ErrFrameTooLarge):
+		return
 	}
-	if wrong && m.nc.SetReadDeadline(time.Now().Add(lingerWithin)) == nil {
-		m.goAwayLocked(code)
-		m.flushLocked()
-		if m.err != nil { // the lock was free
-			return
-		}
+	m.mu.Lock()
+	m.hasty = true
+	m.nc.SetWriteDeadline(time.Now().Add(lingerWithin)) // for who writes already
+	m.goAwayLocked(code)
+	for m.writing {
+		m.rested.Wait()
+	}
+	m.flushLocked()
+	hc, ok := m.nc.(interface{ CloseWrite() error })
+	ok = ok && m.err == nil
+	m.mu.Unlock()
+	if ok && hc.CloseWrite() == nil {
+		m.rest(lingerWithin)
+		io.Copy(io.Discard, m.nc) // until it has ended too, or the deadline
+	}
+}
+
+// failLocked ends the connection for everybody.
+func (m *mux) failLocked(err error) {
+	if m.err != nil {
+		return
 	}
 	// Not wrapped: a deadline of the connection's is none of a stream's.
 	m.err, m.leaving = fmt.Errorf("%w: %v", errLost, err), true

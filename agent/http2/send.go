@@ -86,11 +86,14 @@ func (m *mux) flushLocked() {
 	}
 	m.writing = true
 	for len(m.out) > 0 && m.err == nil {
-		buf := m.out
+		buf, within := m.out, m.limit.write
+		if m.hasty {
+			within = lingerWithin
+		}
 		m.out = m.spare[:0]
 		m.spare = nil
 		m.mu.Unlock()
-		m.nc.SetWriteDeadline(time.Now().Add(m.limit.write))
+		m.nc.SetWriteDeadline(time.Now().Add(within))
 		_, err := m.nc.Write(buf)
 		m.mu.Lock()
 		if cap(buf) <= 2*outEnough {
@@ -102,6 +105,7 @@ func (m *mux) flushLocked() {
 		m.wakeLocked()
 	}
 	m.writing = false
+	m.rested.Broadcast()
 	if m.parting {
 		m.shutLocked()
 	}

@@ -32,6 +32,8 @@
 //     headers of the contract. X-Forwarded-* of whatever name come from trusted
 //     proxies alone. Request trailers are checked and dropped, response
 //     trailers pass.
+//   - Clients and instances may speak HTTP/2; what is promised holds for all of
+//     them alike.
 //   - A client's hanging up ends the request at the instance and counts
 //     against nobody.
 //

@@ -17,10 +17,10 @@ func proxyConfig(cfg config.Runtime, fallback string) proxy.Config {
 	}[cfg.Proxy.ProxyProtocol]
 	p.RedirectHTTPS, p.HTTPSPort = cfg.Proxy.RedirectHTTPS, cfg.Proxy.HTTPS.Port()
 	p.PeerHeaderFrom = cfg.Proxy.ProxyProtocolFrom
-	p.H2C, p.Limits.Streams = cfg.Proxy.H2C, cfg.Proxy.MaxStreams
 	p.InstanceTLS = instanceTLS(cfg.Proxy)
 	p.SessionTTL = cfg.Session.TTL
 	proxyPhases(&p, cfg.Proxy)
+	p.H2C, p.Limits.Streams = cfg.Proxy.H2C, cfg.Proxy.MaxStreams
 	routes := cfg.Routes
 	if len(routes) == 0 && fallback != "" {
 		routes = []config.Route{config.DefaultRoute(fallback)}

@@ -111,3 +111,27 @@ func TestCase_D13_learnedIDAtEveryAgentAndAfterAFailover(t *testing.T) {
 		t.Errorf("bound to %q, %v", text, known)
 	}
 }
+
+// Every changed byte of a real cookie falls back to the policy, with another
+// cookie in the same answer; nothing is dialled that a cookie names.
+func TestCase_D13_everyFlippedByteFallsBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, 2)
+	cookie, first := s.client(t, s.agents[0])
+	if strings.Contains(cookie, "127.0.0.1") || strings.Contains(cookie, first.shop) {
+		t.Errorf("%q tells where it leads", cookie)
+	}
+	for i := range cookie {
+		b := []byte(cookie)
+		if b[i] ^= 1; b[i] == ';' || b[i] == ',' {
+			continue
+		}
+		r, set := s.ask(t, s.agents[0], "/", string(b))
+		if r.status != 200 || len(set) != 1 || set[0].Value == string(b) {
+			t.Fatalf("byte %d flipped: %d, cookies %v", i, r.status, set)
+		}
+		if kept := strings.HasPrefix(set[0].Value, first.seen+"."); kept != (i > len(first.seen)) {
+			t.Errorf("byte %d flipped: the session is kept: %v", i, kept)
+		}
+	}
+}

@@ -33,19 +33,18 @@ func cookieValue(q *http1.Request, name string) []byte {
 }
 
 // splitCookie takes a cookie's value apart. Either part may be missing; what
-// they are worth is checked elsewhere.
+// they are worth is checked elsewhere. What follows a further dot is of a later
+// version, whose cookies are honoured so far, as long as agents of both run.
 func splitCookie(v []byte) (id, tag []byte) {
 	if len(v) > 512 {
 		return nil, nil
 	}
-	i := bytes.LastIndexByte(v, '.')
-	if i < 0 {
-		return v, nil
+	id, rest, _ := bytes.Cut(v, []byte{'.'})
+	tag, _, _ = bytes.Cut(rest, []byte{'.'})
+	if len(tag) != tagLen {
+		tag = nil
 	}
-	if len(v)-i-1 == tagLen {
-		tag = v[i+1:]
-	}
-	return v[:i], tag
+	return id, tag
 }
 
 // appendCookie adds the Set-Cookie line that binds a client.

@@ -16,6 +16,7 @@ type Entry struct {
 	In, Out   int64 // bytes from and to the client, heads included
 	Body      int64 // bytes to the client after the head
 	Referer   []byte
+	Secrets   [2]string // parameters whose values are masked in any case
 	UserAgent []byte
 	RequestID []byte
 	Route     string

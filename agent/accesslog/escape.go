@@ -70,8 +70,9 @@ func appendQuoted(dst, p []byte) []byte {
 }
 
 // appendURL adds a request target or a referer with the secrets masked: values
-// of path parameters, and of the query's parameters as q says.
-func appendURL(dst, p []byte, q Query, esc escaper) []byte {
+// of path parameters, and of the query's parameters as q says, those named in
+// secrets always.
+func appendURL(dst, p []byte, q Query, secrets [2]string, esc escaper) []byte {
 	path, query := p, []byte(nil)
 	for i, b := range p {
 		if b == '?' {
@@ -80,29 +81,31 @@ func appendURL(dst, p []byte, q Query, esc escaper) []byte {
 		}
 	}
 	dst = appendPath(dst, path, esc)
-	switch {
-	case len(path) == len(p):
-	case q == QueryFull:
-		dst = esc(append(dst, '?'), query)
-	case q == QueryNames:
-		dst = append(dst, '?')
-		for {
-			n := indexAny(query, '&', '=')
-			dst = esc(dst, query[:n])
-			query = query[n:]
-			if len(query) > 0 && query[0] == '=' {
-				dst = append(dst, '=')
-				query = query[indexAny(query, '&', '&'):]
+	if len(path) == len(p) || q == QueryNone {
+		return dst
+	}
+	dst = append(dst, '?')
+	for {
+		n := indexAny(query, '&', '=')
+		name := query[:n]
+		dst = esc(dst, name)
+		if query = query[n:]; len(query) > 0 && query[0] == '=' {
+			dst = append(dst, '=')
+			n = indexAny(query, '&', '&')
+			secret := len(name) > 0 && (string(name) == secrets[0] || string(name) == secrets[1])
+			if q == QueryFull && !secret {
+				dst = esc(dst, query[1:n])
+			} else {
 				dst = append(dst, '*')
 			}
-			if len(query) == 0 {
-				break
-			}
-			dst = append(dst, '&')
-			query = query[1:]
+			query = query[n:]
 		}
+		if len(query) == 0 {
+			return dst
+		}
+		dst = append(dst, '&')
+		query = query[1:]
 	}
-	return dst
 }
 
 // appendPath masks what follows a semicolon in each segment: that is where

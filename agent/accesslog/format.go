@@ -22,12 +22,12 @@ func (e *Entry) appendJSON(dst []byte, q Query) []byte {
 	dst = textField(dst, `,"scheme":"`, e.Scheme)
 	dst = bytesField(dst, `,"method":"`, e.Method)
 	dst = bytesField(dst, `,"host":"`, e.Host)
-	dst = append(appendURL(append(dst, `,"target":"`...), e.Target, q, appendJSON), '"')
+	dst = append(appendURL(append(dst, `,"target":"`...), e.Target, q, e.Secrets, appendJSON), '"')
 	dst = textField(dst, `,"protocol":"`, e.Protocol)
 	dst = number(dst, `,"status":`, int64(e.Status))
 	dst = number(dst, `,"bytes_in":`, e.In)
 	dst = number(dst, `,"bytes_out":`, e.Out)
-	dst = append(appendURL(append(dst, `,"referer":"`...), e.Referer, q, appendJSON), '"')
+	dst = append(appendURL(append(dst, `,"referer":"`...), e.Referer, q, e.Secrets, appendJSON), '"')
 	dst = bytesField(dst, `,"user_agent":"`, e.UserAgent)
 	dst = bytesField(dst, `,"request_id":"`, e.RequestID)
 	dst = textField(dst, `,"route":"`, e.Route)
@@ -95,7 +95,7 @@ func (e *Entry) appendCombined(dst []byte, q Query) []byte {
 		dst = append(dst, '-')
 	} else {
 		dst = append(appendQuoted(dst, e.Method), ' ')
-		dst = appendURL(dst, e.Target, q, appendQuoted)
+		dst = appendURL(dst, e.Target, q, e.Secrets, appendQuoted)
 		dst = append(append(dst, ' '), e.Protocol...)
 	}
 	dst = append(dst, `" `...)
@@ -114,7 +114,7 @@ func (e *Entry) appendCombined(dst []byte, q Query) []byte {
 	if len(e.Referer) == 0 {
 		dst = append(dst, '-')
 	} else {
-		dst = appendURL(dst, e.Referer, q, appendQuoted)
+		dst = appendURL(dst, e.Referer, q, e.Secrets, appendQuoted)
 	}
 	dst = append(dst, `" "`...)
 	dst = orDash(dst, e.UserAgent, appendQuoted)

@@ -40,8 +40,14 @@ type logLine struct {
 // waits for the next line.
 func logged(t *testing.T, cfg Config, apps ...Instance) (*rig, func() logLine) {
 	t.Helper()
+	return loggedAs(t, accesslog.Config{}, cfg, apps...)
+}
+
+func loggedAs(t *testing.T, as accesslog.Config, cfg Config, apps ...Instance) (*rig, func() logLine) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "access.log")
-	log, err := accesslog.Open(accesslog.Options{Config: accesslog.Config{Path: path}})
+	as.Path = path
+	log, err := accesslog.Open(accesslog.Options{Config: as})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,6 +266,24 @@ func TestAccessLog_saysWhatEndedIt(t *testing.T) {
 	r.request(t, "/", "")
 	if l := next(); l.End != "no_instance" || l.Status != 503 || l.Instance != "" {
 		t.Errorf("no instance: %+v", l)
+	}
+}
+
+// Whatever else is logged of queries, a session's id and the token of a redirect
+// are not.
+func TestAccessLog_masksWhatCarriesASession(t *testing.T) {
+	t.Parallel()
+	a := startApp(t, "a1", echo("a1"))
+	cfg := DefaultConfig()
+	shop := DefaultRoute("shop")
+	shop.Sticky.LearnQuery, shop.Sticky.LearnPath = "sid", "jsessionid"
+	cfg.Routes = []Route{shop}
+	r, next := loggedAs(t, accesslog.Config{Query: accesslog.QueryFull}, cfg, instanceOf(a, "m1"))
+	_, br := r.send(t, "GET /a;jsessionid=S3CRET?page=2&sid=S3CRET&_rondel=S3CRET HTTP/1.1\r\nHost: x\r\nReferer: /b?x=y&sid=S3CRET\r\n"+
+		"Cookie: a=S3CRET\r\nAuthorization: S3CRET\r\n\r\n")
+	read(t, br, "GET")
+	if l := next(); l.Target != "/a;jsessionid=*?page=2&sid=*&_rondel=*" || l.Referer != "/b?x=y&sid=*" || strings.Contains(fmt.Sprint(l), "S3CRET") {
+		t.Errorf("%+v", l)
 	}
 }
 

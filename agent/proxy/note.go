@@ -101,8 +101,12 @@ func (x *exchange) log() {
 	if x.origin.https {
 		e.Scheme = "https"
 	}
+	e.Secrets = [2]string{tokenParam, tokenParam}
 	if x.rt != nil {
 		e.Route, e.Service = x.rt.Name, x.rt.Service
+		if x.rt.Sticky.LearnQuery != "" {
+			e.Secrets[1] = x.rt.Sticky.LearnQuery
+		}
 	}
 	if n.inst != nil {
 		e.Instance, e.Member = n.inst.ID, string(n.inst.Member)

@@ -24,6 +24,8 @@ const (
 	callList
 	callIndex
 	callWish
+	callProof
+	callBundle
 )
 
 // opinionWait is how long a member tries to reach another for the leader.

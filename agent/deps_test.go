@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"command/version":   {"agent/version", "command/flags", "command/term"},
 	"agent":             {"agent/*", "api"},
 	"agent/accesslog":   {},
+	"agent/acme":        {},
 	"agent/catalog":     {"agent/member", "agent/load"},
 	"agent/certs":       {},
 	"agent/check":       {},
@@ -71,7 +72,7 @@ var mayImport = map[string][]string{
 var chosen = []string{
 	"github.com/cespare/xxhash/v2", "github.com/hashicorp/go-hclog", "github.com/hashicorp/hcl/v2", "github.com/hashicorp/memberlist",
 	"github.com/hashicorp/raft", "github.com/hashicorp/raft-wal", "github.com/mitchellh/cli", "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common",
-	"github.com/shirou/gopsutil/v4", "github.com/zclconf/go-cty", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term",
+	"github.com/shirou/gopsutil/v4", "github.com/zclconf/go-cty", "golang.org/x/crypto", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term",
 	"github.com/hashicorp/go-metrics", "github.com/hashicorp/go-msgpack/v2",
 }
 

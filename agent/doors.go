@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -43,6 +44,9 @@ func (a *Agent) buildDoors(env Env, cfg config.Runtime, log hclog.Logger, undo *
 	}
 	if d.secure, err = newSecure(cfg.Proxy, log); err != nil {
 		return err
+	}
+	if d.secure.authority, err = a.newAuthority(cfg, d.secure, log); err != nil {
+		return fmt.Errorf("certificates of an authority: %w", err)
 	}
 	if d.proxyPorts, _, err = d.bindProxy(cfg.Proxy); err != nil {
 		return err

@@ -57,6 +57,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if a.doors != nil {
 		work.run("instances", a.feedInstances)
 		front.run("certificates", a.doors.secure.certificates.Run)
+		if authority := a.doors.secure.authority; authority != nil {
+			front.run("certificate authority", authority.Run)
+		}
 		front.run("proxy", a.serveProxy)
 		api.run("HTTP API", func(ctx context.Context) error { return a.doors.api.Run(ctx, a.doors.apiPorts...) })
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/rondel-project/rondel/agent/acme"
 	"github.com/rondel-project/rondel/agent/certs"
 	"github.com/rondel-project/rondel/agent/config"
 	"github.com/rondel-project/rondel/agent/telemetry"
@@ -17,6 +18,7 @@ import (
 // secure is how the proxy speaks TLS.
 type secure struct {
 	certificates *certs.Store
+	authority    *acme.Manager              // nil: certificates come from files alone
 	config       atomic.Pointer[tls.Config] // for handshakes that begin now
 }
 
@@ -59,9 +61,15 @@ func (s *secure) prepare(cfg config.Proxy) (commit func(), err error) {
 func protocols() []string { return []string{"h2", "http/1.1"} }
 
 // tls returns what a listener speaks. It goes by the configuration in force at
-// each handshake, and keeps the keys of session tickets across changes.
+// each handshake, and keeps the keys of session tickets across changes. An
+// authority that wants proof gets that and nothing else.
 func (s *secure) tls() *tls.Config {
-	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.config.Load(), nil }}
+	return &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if s.authority != nil && len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.Protocol {
+			return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{acme.Protocol}, GetCertificate: s.authority.Certificate}, nil
+		}
+		return s.config.Load(), nil
+	}}
 }
 
 // stats is what `rondel info` shows of the certificates.

@@ -15,6 +15,7 @@ type ProxyFile struct {
 	RedirectHTTPS     *bool     `opt:"redirect_https"`
 
 	Certificates []*CertificateFile `opt:"certificate"`
+	ACME         *ACMEFile          `opt:"acme"`
 
 	Timeouts  *ProxyTimeoutsFile `opt:"timeouts"`
 	Limits    *ProxyLimitsFile   `opt:"limits"`
@@ -53,6 +54,7 @@ type Proxy struct {
 	TLSMinVersion     TLSVersion     `opt:"proxy.tls_min_version,reload"`
 	RedirectHTTPS     bool           `opt:"proxy.redirect_https,reload"`
 	Certificates      []Certificate  `opt:"proxy.certificate,reload"`
+	ACME              ACME
 
 	Timeouts  ProxyTimeouts
 	Limits    ProxyLimits
@@ -70,7 +72,7 @@ func defaultProxy() *ProxyFile {
 	return &ProxyFile{
 		HTTP: ptr(":8780"), HTTPS: ptr(""), CertFile: ptr(""), KeyFile: ptr(""), TrustedProxies: ptr([]string{}),
 		ProxyProtocol: ptr(string(ProxyProtocolOff)), ProxyProtocolFrom: ptr([]string{}),
-		TLSMinVersion: ptr(string(TLS12)), RedirectHTTPS: ptr(false), Certificates: nil,
+		TLSMinVersion: ptr(string(TLS12)), RedirectHTTPS: ptr(false), Certificates: nil, ACME: defaultACME(),
 		Timeouts: defaultProxyTimeouts(), Limits: defaultProxyLimits(), AccessLog: defaultAccessLog(),
 		H2C: ptr(false), MaxStreams: ptr(250),
 		InstanceCAFile: ptr(""), InstanceServerName: ptr(""), InstanceSkipVerify: ptr(false),
@@ -90,6 +92,7 @@ func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
 		TLSMinVersion:     TLSVersion(*f.TLSMinVersion),
 		RedirectHTTPS:     *f.RedirectHTTPS,
 		Certificates:      f.certificates(c),
+		ACME:              f.ACME.runtime(c, *f.HTTPS != ""),
 
 		Timeouts:  f.Timeouts.runtime(c),
 		Limits:    f.Limits.runtime(c),

@@ -38,7 +38,7 @@ func TestProxy_rules(t *testing.T) {
 func TestProxy_certificateRules(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		"https = \":8443\"": `:2: proxy.https = ":8443": needs a certificate: set cert_file and key_file, or add a certificate block`,
+		"https = \":8443\"": `:2: proxy.https = ":8443": needs a certificate: set cert_file and key_file, add a certificate block, or let acme obtain one`,
 		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"":                            "",
 		"https = \":8443\"\ncertificate {\ncert_file = \"CERT\"\nkey_file = \"KEY\"\n}":          "",
 		"https = \":8443\"\ncert_file = \"CERT\"":                                                `proxy.key_file = "": must name the PEM key`,

@@ -39,8 +39,8 @@ func (p Proxy) Pairs() []Certificate {
 func (f *ProxyFile) certificates(c *checker) []Certificate {
 	c.oneOf("proxy.tls_min_version", *f.TLSMinVersion, string(TLS12), string(TLS13))
 	on := *f.HTTPS != ""
-	if on && *f.CertFile == "" && *f.KeyFile == "" && len(f.Certificates) == 0 {
-		c.fail("proxy.https", *f.HTTPS, "needs a certificate: set cert_file and key_file, or add a certificate block")
+	if on && *f.CertFile == "" && *f.KeyFile == "" && len(f.Certificates) == 0 && len(*f.ACME.Hosts) == 0 {
+		c.fail("proxy.https", *f.HTTPS, "needs a certificate: set cert_file and key_file, add a certificate block, or let acme obtain one")
 	}
 	if *f.CertFile != "" || *f.KeyFile != "" {
 		c.pair("proxy", *f.CertFile, *f.KeyFile, on)

@@ -47,7 +47,9 @@ func (a *Agent) newAuthority(cfg config.Runtime, s *secure, log hclog.Logger) (*
 		opt.Roots = x509.NewCertPool()
 		opt.Roots.AppendCertsFromPEM(text)
 	}
-	others := &acmeOthers{self: a.id.id, transport: a.transport, roster: a.roster}
+	others := &acmeOthers{self: a.id.id, transport: a.transport, roster: a.roster, joined: func() bool {
+		return a.engine.View().Self.Num != 0
+	}}
 	if len(cfg.Join.Encrypt) > 0 {
 		var err error
 		if others.seal, err = newSeal(cfg.Join.Encrypt); err != nil {
@@ -70,6 +72,7 @@ type acmeOthers struct {
 	self      member.ID
 	transport *wire.Transport
 	roster    *roster
+	joined    func() bool // whether the cluster's table names this agent
 	seal      cipher.AEAD // nil: there is no secret
 }
 
@@ -149,6 +152,9 @@ func (o *acmeOthers) open(sealed []byte, host string) ([]byte, error) {
 
 // Turn implements acme.Others: the first of the agents with a proxy orders.
 func (o *acmeOthers) Turn() bool {
+	if !o.joined() {
+		return false
+	}
 	if o.seal == nil {
 		return true
 	}

@@ -64,10 +64,15 @@ func (a *Agent) openDoors(cfg config.Runtime, log hclog.Logger) (err error) {
 	if a.doors == nil {
 		return nil
 	}
+	var challenges proxy.Challenges
+	if s := a.doors.secure; s != nil && s.authority != nil {
+		challenges = s.authority
+	}
 	a.doors.proxy, err = proxy.New(proxy.Options{
-		Start:  rand.Uint64(),
-		Access: a.doors.access,
-		Config: proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Bindings: proxySessions{a.engine}, Observe: proxyFigures{&a.metrics.Proxy}, Log: log,
+		Challenges: challenges,
+		Start:      rand.Uint64(),
+		Access:     a.doors.access,
+		Config:     proxyConfig(cfg, ""), Sessions: proxySessions{a.engine}, Bindings: proxySessions{a.engine}, Observe: proxyFigures{&a.metrics.Proxy}, Log: log,
 	})
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ const (
 	orderTimeout = 3 * time.Minute  // all of one order
 	tellTimeout  = 2 * time.Second  // what other agents have to say
 
-	waitNone = 5 * time.Second // until others are asked again, without a certificate
-	waitDue  = time.Minute     // the same with one
+	waitNone = time.Second // until others are asked again, without a certificate
+	waitDue  = time.Minute // the same with one
 	// patience is how long an agent without a certificate waits for the one whose
 	// turn it is.
 	patience = 2 * time.Minute
@@ -53,7 +53,8 @@ type Others interface {
 	Proof(ctx context.Context, kind Kind, name string) ([]byte, bool)
 	// Bundles returns the certificates for a host that others have, with keys.
 	Bundles(ctx context.Context, host string) [][]byte
-	// Turn reports whether this agent is the one to order for all.
+	// Turn reports whether this agent is the one to order for all. While it does
+	// not know yet who the others are, it is not.
 	Turn() bool
 }
 
@@ -159,7 +160,7 @@ func (m *Manager) tend(ctx context.Context, h *host, now time.Time) {
 		return
 	}
 	if err != nil {
-		pause := pauses()[min(h.failures, len(pauses())-1)]
+		pause := m.pause(h.failures)
 		h.failures++
 		h.next = time.Now().Add(pause)
 		m.log.Error("no certificate from the authority; it must reach this host's name at port 80 (HTTP-01) or 443 (TLS-ALPN-01) of an agent",
@@ -168,6 +169,19 @@ func (m *Manager) tend(ctx context.Context, h *host, now time.Time) {
 	}
 	m.log.Info("certificate obtained", "host", h.name, "expires", b.cert.Leaf.NotAfter)
 	h.next = time.Now()
+}
+
+// pause returns how long the authority is left alone after so many failures
+// and one more. The other kind of proof is offered at once.
+func (m *Manager) pause(failures int) time.Duration {
+	kinds := 1
+	if m.opt.HTTP && m.opt.TLS {
+		kinds = 2
+	}
+	if (failures+1)%kinds != 0 {
+		return 0
+	}
+	return pauses()[min(failures/kinds, len(pauses())-1)]
 }
 
 // late reports whether the agent whose turn it is has had its time.

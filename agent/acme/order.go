@@ -29,7 +29,8 @@ func (m *Manager) obtain(ctx context.Context, h *host) (*bundle, error) {
 			return nil, err
 		}
 	}
-	if order, err = m.client.WaitOrder(ctx, order.URI); err != nil {
+	uri := order.URI // no later answer has to repeat it
+	if order, err = m.client.WaitOrder(ctx, uri); err != nil {
 		return nil, fmt.Errorf("wait for the order: %w", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -42,9 +43,24 @@ func (m *Manager) obtain(ctx context.Context, h *host) (*bundle, error) {
 	}
 	chain, _, err := m.client.CreateOrderCert(ctx, order.FinalizeURL, csr, true)
 	if err != nil {
+		chain, err = m.fetch(ctx, uri, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("get the certificate: %w", err)
 	}
 	return makeBundle(chain, key, h.name)
+}
+
+// fetch gets the certificate of an order that the client lost sight of: it
+// looks for the order's address in the answer to its request for a certificate,
+// where not every authority repeats it while the certificate is being made. An
+// order that was not taken is as it was, and the first error counts.
+func (m *Manager) fetch(ctx context.Context, uri string, first error) ([][]byte, error) {
+	order, err := m.client.WaitOrder(ctx, uri)
+	if err != nil || order.Status != acme.StatusValid || order.CertURL == "" {
+		return nil, first
+	}
+	return m.client.FetchCert(ctx, order.CertURL, true)
 }
 
 // register makes the account known to the authority, once.

@@ -39,16 +39,26 @@ func TestProxy_certificateRules(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		"https = \":8443\"": `:2: proxy.https = ":8443": needs a certificate: set cert_file and key_file, add a certificate block, or let acme obtain one`,
-		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"":                            "",
-		"https = \":8443\"\ncertificate {\ncert_file = \"CERT\"\nkey_file = \"KEY\"\n}":          "",
-		"https = \":8443\"\ncert_file = \"CERT\"":                                                `proxy.key_file = "": must name the PEM key`,
-		"https = \":8443\"\nkey_file = \"KEY\"":                                                  `proxy.cert_file = "": must name a PEM certificate`,
-		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"OTHER\"":                          `:3: proxy.cert_file = "CERT": cannot be used with the key_file beside it: tls: private key does not match`,
-		"https = \":8443\"\ncertificate {\ncert_file = \"CERT\"\n}":                              `:3: proxy.certificate[1].key_file = "": must name the PEM key`,
-		"https = \":8443\"\ncertificate {\ncert_file = \"NONE\"\nkey_file = \"KEY\"\n}":          `:4: proxy.certificate[1].cert_file = "NONE": cannot be used`,
-		"certificate {\ncert_file = \"NONE\"\nkey_file = \"KEY\"\n}":                             "", // nothing uses it
-		"certificate {\nfile = \"NONE\"\n}":                                                      `:3: proxy.certificate[1].file: Unsupported argument`,
-		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"\ntls_min_version = \"1.1\"": `:5: proxy.tls_min_version = "1.1": must be "1.2" or "1.3"`,
+		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"":                                                             "",
+		"https = \":8443\"\ncertificate {\ncert_file = \"CERT\"\nkey_file = \"KEY\"\n}":                                           "",
+		"https = \":8443\"\ncert_file = \"CERT\"":                                                                                 `proxy.key_file = "": must name the PEM key`,
+		"https = \":8443\"\nkey_file = \"KEY\"":                                                                                   `proxy.cert_file = "": must name a PEM certificate`,
+		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"OTHER\"":                                                           `:3: proxy.cert_file = "CERT": cannot be used with the key_file beside it: tls: private key does not match`,
+		"https = \":8443\"\ncertificate {\ncert_file = \"CERT\"\n}":                                                               `:3: proxy.certificate[1].key_file = "": must name the PEM key`,
+		"https = \":8443\"\ncertificate {\ncert_file = \"NONE\"\nkey_file = \"KEY\"\n}":                                           `:4: proxy.certificate[1].cert_file = "NONE": cannot be used`,
+		"certificate {\ncert_file = \"NONE\"\nkey_file = \"KEY\"\n}":                                                              "", // nothing uses it
+		"certificate {\nfile = \"NONE\"\n}":                                                                                       `:3: proxy.certificate[1].file: Unsupported argument`,
+		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"\ntls_min_version = \"1.1\"":                                  `:5: proxy.tls_min_version = "1.1": must be "1.2" or "1.3"`,
+		acme(`hosts = ["Shop.example.com", "blog.example.com"]`, `agree = true`, `email = "ops@example.com"`, `ca_file = "CERT"`): "",
+		acme(`hosts = ["shop.example.com"]`):                                                                                      `proxy.acme.agree = false: must be true: read the terms`,
+		acme(`hosts = ["*.example.com"]`, `agree = true`):                                                                         `:4: proxy.acme.hosts = "*.example.com": must be a name without *`,
+		acme(`hosts = ["192.0.2.1"]`, `agree = true`):                                                                             `:4: proxy.acme.hosts = "192.0.2.1": must be a host name`,
+		acme(`hosts = ["a.example.com", "A.example.com"]`, `agree = true`):                                                        `:4: proxy.acme.hosts = "A.example.com": is there twice`,
+		acme(`hosts = ["a.example.com"]`, `agree = true`, `directory = "http://ca.example.com"`):                                  `:6: proxy.acme.directory = "http://ca.example.com": must be the https URL`,
+		acme(`hosts = ["a.example.com"]`, `agree = true`, `ca_file = "NONE"`):                                                     `:6: proxy.acme.ca_file = "NONE": cannot be read`,
+		acme(`hosts = ["a.example.com"]`, `agree = true`, `ca_file = "KEY"`):                                                      `:6: proxy.acme.ca_file = "KEY": has no certificate in PEM`,
+		acme(`hosts = ["a.example.com"]`, `agree = true`, `email = "ops"`):                                                        `:6: proxy.acme.email = "ops": must be an address for mail`,
+		"acme {\nhosts = [\"a.example.com\"]\nagree = true\n}":                                                                    `:3: proxy.acme.hosts = "a.example.com": needs proxy.https`,
 		"redirect_https = true": `:2: proxy.redirect_https = true: needs proxy.https`,
 		"https = \":8443\"\ncert_file = \"CERT\"\nkey_file = \"KEY\"\nredirect_https = true": "",
 	} {
@@ -64,6 +74,11 @@ func TestProxy_certificateRules(t *testing.T) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}
+}
+
+// acme is a block of that name in a section with TLS.
+func acme(lines ...string) string {
+	return "https = \":8443\"\nacme {\n" + strings.Join(lines, "\n") + "\n}"
 }
 
 // testPair makes a certificate and its key.

@@ -84,6 +84,9 @@ func (f *File) runtime(c *checker, host Host) Runtime {
 	for _, name := range sortedKeys(f.Routes) {
 		r.Routes = append(r.Routes, merge(defaultRoute(name), f.Routes[name]).runtime(c, name))
 	}
+	if r.Dev && len(r.Proxy.ACME.Hosts) > 0 {
+		c.warn("proxy.acme.hosts", "", "with -dev certificates are obtained anew at each start, and authorities limit how many there may be in a week")
+	}
 	checkRoutes(c, r.Routes)
 	checkListeners(c, r)
 	return r

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"net/http/httptest"
@@ -64,5 +65,37 @@ func TestAhead_noRedirectOfHTTPS(t *testing.T) {
 	io.WriteString(tc, getRequest)
 	if resp, _ := read(t, bufio.NewReader(tc), "GET"); resp.StatusCode != 200 {
 		t.Errorf("%d", resp.StatusCode)
+	}
+}
+
+// oneToken is asked for one token of one host.
+type oneToken struct{}
+
+func (oneToken) Covers(host string) bool { return host == "shop.example.com" }
+
+func (oneToken) Answer(_ context.Context, token string) (string, bool) {
+	return token + ".thumb", token == "tok-EN_1"
+}
+
+func TestAhead_challenges(t *testing.T) {
+	t.Parallel()
+	a := startApp(t, "a1", echo("a1"))
+	p, err := New(Options{Challenges: oneToken{}, Config: configWith(func(c *Config) { c.RedirectHTTPS, c.HTTPSPort = true, 443 })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetInstances([]Instance{instanceOf(a, "m1")})
+	r := serveRig(t, p)
+	for request, want := range map[string]string{
+		"GET /.well-known/acme-challenge/tok-EN_1 HTTP/1.1\r\nHost: Shop.example.com:80\r\n\r\n": "200 tok-EN_1.thumb\n",
+		"GET /.well-known/acme-challenge/other HTTP/1.1\r\nHost: shop.example.com\r\n\r\n":       "404 no certificate authority has been promised an answer here\n",
+		"GET /.well-known/acme-challenge/tok-EN_1 HTTP/1.1\r\nHost: other.example.com\r\n\r\n":   "308 this is served by https\n",
+		"GET /.well-known/other HTTP/1.1\r\nHost: shop.example.com\r\n\r\n":                      "308 this is served by https\n",
+	} {
+		_, br := r.send(t, request)
+		resp, body := read(t, br, "GET")
+		if got := resp.Status[:4] + body; got != want {
+			t.Errorf("%q: %q, want %q", request, got, want)
+		}
 	}
 }

@@ -25,6 +25,8 @@ const (
 
 // Options are what a proxy is made of.
 type Options struct {
+	Challenges Challenges // nil: no certificate authority asks here
+
 	Config   Config
 	Sessions Sessions // nil: no sessions, no cookies
 	Bindings Bindings // nil: what is learned is this agent's alone
@@ -40,6 +42,8 @@ type Options struct {
 // Proxy passes HTTP requests to instances. Its methods may be called from any
 // goroutine.
 type Proxy struct {
+	challenges Challenges // nil: there are none
+
 	log       hclog.Logger
 	start     uint64
 	sessions  Sessions
@@ -106,6 +110,7 @@ func New(opt Options) (*Proxy, error) {
 		conns:    map[*conn]struct{}{},
 		gate:     newGate(),
 	}
+	p.challenges = opt.Challenges
 	if p.observe == nil {
 		p.observe = silence{}
 	}

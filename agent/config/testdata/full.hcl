@@ -156,6 +156,13 @@ proxy {
     cert_file = "other.pem"
     key_file  = "other-key.pem"
   }
+  acme {
+    hosts     = []
+    email     = "ops@example.com"
+    directory = "https://acme.example.com/directory"
+    ca_file   = "authority.pem"
+    agree     = true
+  }
   timeouts {
     handshake     = "5s"
     header        = "15s"

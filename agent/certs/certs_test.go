@@ -281,7 +281,7 @@ func TestStore_brought(t *testing.T) {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}
-	if st := s.Status(); len(st) != 2 || st[1].Source != "acme" {
+	if st := s.Status(); len(st) != 2 || st[1].Source != "acme auto.example.com" {
 		t.Errorf("status %+v", st)
 	}
 }

@@ -74,7 +74,11 @@ func (s *Store) Brought(source string, list []*tls.Certificate) {
 	defer s.mu.Unlock()
 	s.brought = nil
 	for _, c := range list {
-		s.brought = append(s.brought, &loaded{entry: newEntry(c, source)})
+		e := newEntry(c, source)
+		if len(e.names) > 0 {
+			e.source += " " + e.names[0]
+		}
+		s.brought = append(s.brought, &loaded{entry: e})
 	}
 	s.publishLocked()
 }

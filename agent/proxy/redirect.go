@@ -62,7 +62,7 @@ func (x *exchange) redirect() (answered, keep bool) {
 	if inst == nil {
 		return false, false
 	}
-	x.inst = inst
+	x.inst, x.note.inst = inst, inst
 	x.identify()
 	base := x.rt.bases[inst.Member]
 	location := []byte(base)

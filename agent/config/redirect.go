@@ -34,3 +34,13 @@ func (f *RouteFile) checkRedirect(c *checker, at string) {
 		c.fail(at+".redirect_to", to, "must be in the cookie's domain (sticky.domain), or browsers refuse the cookie")
 	}
 }
+
+// checkRedirects reports routes whose clients would be sent from https to http
+// and back without end.
+func checkRedirects(c *checker, routes []Route, p Proxy) {
+	for _, r := range routes {
+		if r.Redirect && p.RedirectHTTPS && !strings.HasPrefix(r.RedirectTo, "https://") {
+			c.fail("route."+r.Name+".redirect_to", r.RedirectTo, "must be https, since members send every client there (proxy.redirect_https)")
+		}
+	}
+}

@@ -88,6 +88,7 @@ func (f *File) runtime(c *checker, host Host) Runtime {
 		c.warn("proxy.acme.hosts", "", "with -dev certificates are obtained anew at each start, and authorities limit how many there may be in a week")
 	}
 	checkRoutes(c, r.Routes)
+	checkRedirects(c, r.Routes, r.Proxy)
 	checkListeners(c, r)
 	return r
 }

@@ -343,7 +343,9 @@ func TestLoad_maxSizeFitsBetweenAgents(t *testing.T) {
 // Two routes that send their clients to one address must differ in path there.
 func TestLoad_redirectsThatMeet(t *testing.T) {
 	t.Parallel()
+	https := "\n}\nproxy {\nhttps = \":8443\"\nredirect_https = true\ncert_file = \"c\"\nkey_file = \"k\""
 	for b, want := range map[string]string{
+		"path = \"/b\"" + https:                                             "send every client there",
 		`host = "b.example.com"`:                                            "cannot be told apart",
 		"host = \"b.example.com\"\npath = \"/b\"":                           "",
 		"host = \"b.example.com\"\nredirect_to = \"http://{member}.b.com\"": "",

@@ -23,6 +23,9 @@
 //   - With Sticky.Learn, a client that brings the application's own id alone,
 //     in a cookie, the address or a header, keeps session and instance at every
 //     agent, for as long as Bindings keeps what was learned.
+//   - A route that redirects sends a client to the member that has its instance,
+//     with its session, by a sealed token that is good once, there alone, and
+//     for half a minute. Nobody is sent to and fro.
 //   - Round robin is exactly even over new clients.
 //   - A request that provably did not reach an instance is tried elsewhere
 //     whatever its method; any other only when it may be repeated, its whole

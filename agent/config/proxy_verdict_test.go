@@ -24,6 +24,14 @@ func TestProxy_rules(t *testing.T) {
 		"proxy_protocol_from = [\"balancer\"]":                                `:2: proxy.proxy_protocol_from = "balancer": must be an address`,
 		"proxy_protocol_from = [\"10.0.0.0/33\"]":                             `:2: proxy.proxy_protocol_from = "10.0.0.0/33": must be an address`,
 		"proxy_protocol = true":                                               `:2: proxy.proxy_protocol = "true": must be`,
+		"h2c = true\nmax_streams = 1":                                         "",
+		"http = \"\"\nh2c = true":                                             `:3: proxy.h2c = "true": has no effect without proxy.http`,
+		"max_streams = 0":                                                     `:2: proxy.max_streams = 0: must be between 1 and 10000`,
+		"instance_ca_file = \"testdata/instances.pem\"\ninstance_server_name = \"*.internal\"": "",
+		"instance_ca_file = \"testdata/full.hcl\"":                                             `:2: proxy.instance_ca_file = "testdata/full.hcl": must name a file with certificates`,
+		"instance_ca_file = \"testdata/none.pem\"":                                             `:2: proxy.instance_ca_file = "testdata/none.pem": open testdata/none.pem`,
+		"instance_server_name = \"*.*.internal\"":                                              `:2: proxy.instance_server_name = "*.*.internal": must be a host name`,
+		"instance_server_name = \"a b\"":                                                       `:2: proxy.instance_server_name = "a b": must be a host name`,
 	} {
 		path := write(t, t.TempDir(), "a.hcl", "proxy {\n"+body+"\n}")
 		_, err := Load(Options{Paths: []string{path}, Flags: []Setting{devFlag()}, Host: testHost()})

@@ -300,6 +300,11 @@ func h2Raw(t testing.TB, addr string) *h2Peer {
 	}
 	t.Cleanup(func() { nc.Close() })
 	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	return h2Over(t, nc)
+}
+
+// h2Over begins to speak HTTP/2 on a connection.
+func h2Over(t testing.TB, nc net.Conn) *h2Peer {
 	io.WriteString(nc, http2.ClientPreface)
 	p := &h2Peer{t: t, fr: http2.NewFramer(nc, nc)}
 	p.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)

@@ -210,17 +210,17 @@ func TestCase_D10_oneSidedEnds(t *testing.T) {
 func TestCase_D10_idleTunnelsEnd(t *testing.T) {
 	t.Parallel()
 	cfg := routed(func(*Route) {})
-	cfg.Timeouts.Tunnel = 200 * time.Millisecond
+	cfg.Timeouts.Tunnel = time.Second
 	a := startApp(t, "a1", switching)
 	r := startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(a, "m1")}})
 	nc, br := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
 	if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	want := "hello"
-	for range 12 { // three times as long as it may rest
+	for range 25 { // more than twice as long as it may rest
 		<-tick.C
 		io.WriteString(nc, "x")
 		want += "x"

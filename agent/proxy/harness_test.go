@@ -296,7 +296,7 @@ func (r *rig) send(t testing.TB, text string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(10 * time.Second))
+	nc.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.WriteString(nc, text); err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func (r *rig) request(t testing.TB, path, cookie string) (*http.Response, string
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(5 * time.Second)
+	end := time.Now().Add(20 * time.Second)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -160,6 +160,9 @@ func TestManager_obtains(t *testing.T) {
 				t.Error("another certificate after a restart")
 			}
 			if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+				if err != nil {
+					return err
+				}
 				info, err := d.Info()
 				if err == nil && info.Mode().Perm()&0o077 != 0 && path != dir {
 					t.Errorf("%s has mode %s", path, info.Mode())

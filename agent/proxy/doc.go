@@ -26,7 +26,11 @@
 //   - A route that redirects sends a client to the member that has its instance,
 //     with its session, by a sealed token that is good once, there alone, and
 //     for half a minute. Nobody is sent to and fro.
-//   - Round robin is exactly even over new clients.
+//   - Round robin is exactly even over new clients, by weight too.
+//   - An instance gets no more requests at a time than it takes; others wait in
+//     the order in which they came, for a bounded time.
+//   - What fails real traffic is left alone for a while, but never the last
+//     instance, and never for what a client did.
 //   - A request that provably did not reach an instance is tried elsewhere
 //     whatever its method; any other only when it may be repeated, its whole
 //     body can be, and no byte of an answer has left.

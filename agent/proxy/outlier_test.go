@@ -113,6 +113,8 @@ func TestOutlier_brokenAnswers(t *testing.T) {
 		name, cookie, _ := r.get(t, "")
 		cookies[name] = cookie
 	}
+	// The end of a good answer may be counted a moment after the client has it.
+	eventually(t, "all ended", func() bool { return r.Totals().InFlight == 0 })
 	bad.say("")
 	tries := 0
 	for ; r.counters("bad").Ejected.IsZero(); tries++ {

@@ -112,7 +112,7 @@ func TestDocs_everyOptionHasItsPlace(t *testing.T) {
 		if strings.HasSuffix(source, "_test.go") {
 			continue
 		}
-		for _, m := range regexp.MustCompile(`opt:"([a-z_.]+)`).FindAllStringSubmatch(read(t, source), -1) {
+		for _, m := range regexp.MustCompile(`opt:"([a-z0-9_.]+)`).FindAllStringSubmatch(read(t, source), -1) {
 			name := m[1][strings.LastIndexByte(m[1], '.')+1:]
 			if !strings.Contains(page, "`"+name+"`") {
 				t.Errorf("configuration.md does not name %s", m[1])

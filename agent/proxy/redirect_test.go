@@ -223,7 +223,7 @@ func TestRedirect_tokenIsGoodOnceAndThereAlone(t *testing.T) {
 		refused("used before", host, target)
 	}
 	// A Host that is not the member's own changes nothing about where it leads.
-	host, target = fresh()
+	_, target = fresh()
 	nc, br := s.rigs[0].send(t, "GET "+target+" HTTP/1.1\r\nHost: evil.example.com\r\n\r\n")
 	if resp, _ := read(t, br, "GET"); resp.StatusCode != 404 || resp.Header.Get("Set-Cookie") != "" {
 		t.Errorf("%d %v", resp.StatusCode, resp.Header)

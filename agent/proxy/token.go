@@ -99,7 +99,7 @@ func (k tokenKeys) open(route, base string, token []byte, now time.Time) (p pass
 			break
 		}
 	}
-	if plain == nil || len(plain) < 9 || len(plain) != 9+int(plain[8])+tagLen {
+	if len(plain) < 9 || len(plain) != 9+int(plain[8])+tagLen {
 		return p, errToken
 	}
 	p.issued = time.UnixMilli(int64(binary.BigEndian.Uint64(plain)))

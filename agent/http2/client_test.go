@@ -115,6 +115,42 @@ func TestClient_unprocessedRequests(t *testing.T) {
 	}
 }
 
+// An answer that is whole is read, though the instance wants no more of the upload.
+func TestClient_answersBeforeTheUploadEnds(t *testing.T) {
+	t.Parallel()
+	c := instance(t, 100, func(fr *http2.Framer, f *http2.MetaHeadersFrame, _ int) {
+		respond(fr, f.StreamID, false, ":status", "413", "content-length", "2")
+		switch f.PseudoValue("path") {
+		case "/whole":
+			fr.WriteData(f.StreamID, true, []byte("no"))
+			fr.WriteRSTStream(f.StreamID, http2.ErrCodeNo)
+		case "/cut":
+			fr.WriteData(f.StreamID, false, []byte("n"))
+			fr.WriteRSTStream(f.StreamID, http2.ErrCodeNo)
+		}
+	})
+	for path, whole := range map[string]bool{"/whole": true, "/cut": false} {
+		nc := dial(t, c)
+		fmt.Fprintf(nc, "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", path)
+		for { // until the reset has come
+			if _, err := io.WriteString(nc, "1\r\nx\r\n"); err != nil {
+				if !errors.Is(err, ErrReset) {
+					t.Fatalf("%s: %v", path, err)
+				}
+				break
+			}
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+		var body []byte
+		if err == nil {
+			body, err = io.ReadAll(resp.Body)
+		}
+		if got := err == nil && resp.StatusCode == 413 && string(body) == "no"; got != whole {
+			t.Errorf("%s: %v %q %v", path, resp, body, err)
+		}
+	}
+}
+
 // As many requests at a time as the instance takes go over one connection.
 func TestClient_anotherConnectionWhenFull(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 		s := p.s
 		switch {
 		case s == nil:
-		case s.err != nil:
+		case s.err != nil && !p.answered():
 			return 0, s.err
 		case p.r < len(p.in):
 			n := copy(b, p.in[p.r:])
@@ -77,6 +77,14 @@ func (p *pipe) Read(b []byte) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+// answered reports whether a whole answer is here that has yet to be read. It
+// counts although its request was cut short: instances that have said all there
+// is to say reset what they do not want of an upload (RFC 9113, section 8.1).
+func (p *pipe) answered() bool {
+	_, client := p.host.(*Client)
+	return client && p.s.got && p.r < len(p.in)
 }
 
 // Write sends HTTP/1.1 on its way. It waits for the peer's window.

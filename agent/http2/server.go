@@ -116,6 +116,20 @@ func (s *Server) Shutdown() {
 	s.ended(s.m)
 }
 
+// Retire is Shutdown for a connection that has been of use and has no request
+// under way. It reports whether it is one.
+func (s *Server) Retire() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m.last == 0 || s.m.leaving || len(s.m.streams) > 0 || s.pipes > len(s.idle) {
+		return false
+	}
+	s.m.leaveLocked()
+	s.m.kickLocked()
+	s.ended(s.m)
+	return true
+}
+
 // section implements end.
 func (s *Server) section(m *mux, b *block) error {
 	if b.id%2 == 0 {

@@ -158,6 +158,9 @@ func (w *worker) evict() bool {
 func (c *conn) evict() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.streams != nil {
+		return c.streams.Retire()
+	}
 	if !c.idle || !c.rested || c.evicted || c.stream != nil { // streams take no seat
 		return false
 	}

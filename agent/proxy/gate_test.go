@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // limitRig runs a proxy with limits before one instance.
@@ -78,6 +80,28 @@ func TestLimits_connectionsMakeRoomOrWait(t *testing.T) {
 	}
 	nc.Close()
 	eventually(t, "all seats free", func() bool { return r.Connections().Open == 0 })
+}
+
+// Connections that speak HTTP/2 make room as well, once they have no request.
+func TestLimits_connectionsOverHTTP2MakeRoom(t *testing.T) {
+	t.Parallel()
+	r := limitRig(t, func(cfg *Config) { cfg.H2C, cfg.Limits.Connections = true, 1 })
+	busy := h2Raw(t, r.addr)
+	busy.headers(1, true, ":method", "GET", ":scheme", "http", ":authority", "x", ":path", "/hang")
+	eventually(t, "at work", func() bool { return r.Totals().InFlight == 1 })
+	nc, late := r.send(t, plainGet)
+	nc.SetReadDeadline(time.Now().Add(150 * time.Millisecond))
+	if _, err := late.Peek(1); !os.IsTimeout(err) {
+		t.Errorf("one too many got %v", err)
+	}
+	busy.fr.WriteRSTStream(1, http2.ErrCodeCancel)
+	nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if resp, _ := read(t, bufio.NewReader(nc), "GET"); resp.StatusCode != 200 {
+		t.Errorf("in its place: %d", resp.StatusCode)
+	}
+	for told := false; !told; { // or frame ends the test
+		_, told = busy.frame(0).(*http2.GoAwayFrame)
+	}
 }
 
 func TestLimits_connectionsOfOneClient(t *testing.T) {

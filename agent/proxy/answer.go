@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // answer is a response of the proxy's own.
@@ -74,4 +75,26 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	dst = append(dst, ": "...)
 	dst = append(dst, value...)
 	return append(dst, "\r\n"...)
+}
+
+// answer sends a response of the proxy's own.
+func (x *exchange) answer(status int, text string) (keep bool) {
+	keep = !x.q.Close && x.body.Done() && !x.p.draining.Load()
+	return x.say(answer{status: status, text: text, requestID: x.reqID[:], close: !keep}) && keep
+}
+
+// say writes an answer and reports whether that worked.
+func (x *exchange) say(a answer) bool {
+	a.keepAlive = !a.close && x.q.Minor == 0
+	a.body = string(x.q.Method) != "HEAD"
+	a.date = x.p.date.at(time.Now())
+	x.c.out = appendAnswer(x.c.out[:0], a)
+	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
+	x.note.heads += int64(len(x.c.out) - a.length())
+	if _, err := x.c.in.Write(x.c.out); err != nil {
+		x.lostClient(err)
+		return false
+	}
+	x.status = a.status
+	return true
 }

@@ -207,47 +207,6 @@ func (x *exchange) outcome(o outcome) (again, keep bool) {
 	return false, x.answer(http.StatusBadGateway, "the instance broke off its answer")
 }
 
-// claim reads the cookie, and replaces an id that names nothing any more. For
-// an old one somebody has to be asked; without wait it reports false then.
-func (x *exchange) claim(wait bool) bool {
-	cl := &x.choose.claim // in place: a variable would be made anew for each request
-	*cl = claim{}
-	if x.rt.Sticky.Cookie == "" || x.p.sessions == nil {
-		return true
-	}
-	*cl = x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
-	if !x.recall(wait) {
-		return false
-	}
-	if cl.standing == known && x.p.exists.unsure(cl, x.snap.cfg.SessionTTL, x.began) {
-		if !wait {
-			return false
-		}
-		if x.p.exists.gone(x.p.sessions, cl, x.snap.cfg.SessionTTL, x.began) {
-			cl.standing, cl.id = wanted, ""
-		}
-	}
-	if cl.standing == known {
-		x.id = cl.id
-		x.p.sessions.Touch(cl.id)
-	}
-	return true
-}
-
-// identify makes an id for a client that needs one, in a slot of the chosen
-// instance's member. As long as no instance has seen it, it is made anew when
-// the choice changes.
-func (x *exchange) identify() {
-	if x.choose.claim.standing != wanted || x.inst.tag == "" || x.sent || x.id != "" && x.minted == string(x.inst.Member) {
-		return
-	}
-	id, ok := x.p.sessions.Mint(x.inst.Member)
-	if !ok {
-		id = ""
-	}
-	x.id, x.minted = id, string(x.inst.Member)
-}
-
 // connect gets a connection to an instance: the one that is to be asked again,
 // or the next one that there is. It fails when none is left or time is up. It
 // BLOCKS where it has to make a connection, or to wait for room.
@@ -401,27 +360,5 @@ func (x *exchange) compose() bool {
 		out = append(out, piece...)
 	}
 	c.out = out
-	return true
-}
-
-// answer sends a response of the proxy's own.
-func (x *exchange) answer(status int, text string) (keep bool) {
-	keep = !x.q.Close && x.body.Done() && !x.p.draining.Load()
-	return x.say(answer{status: status, text: text, requestID: x.reqID[:], close: !keep}) && keep
-}
-
-// say writes an answer and reports whether that worked.
-func (x *exchange) say(a answer) bool {
-	a.keepAlive = !a.close && x.q.Minor == 0
-	a.body = string(x.q.Method) != "HEAD"
-	a.date = x.p.date.at(time.Now())
-	x.c.out = appendAnswer(x.c.out[:0], a)
-	x.c.in.WriteWithin(time.Now(), x.snap.cfg.Timeouts.Body)
-	x.note.heads += int64(len(x.c.out) - a.length())
-	if _, err := x.c.in.Write(x.c.out); err != nil {
-		x.lostClient(err)
-		return false
-	}
-	x.status = a.status
 	return true
 }

@@ -21,7 +21,7 @@ func (i *instance) admit() bool {
 // leave takes back what admit counted, and lets the next one in that waits.
 func (i *instance) leave() {
 	i.inFlight.Add(-1)
-	if i.group.waiting.Load() > 0 { // looked at after the subtraction, as line.join adds before it looks
+	if i.group.waiting.Load() > 0 { // looked at after the subtraction, as group.join adds before it looks
 		i.group.serve()
 	}
 }

@@ -222,3 +222,44 @@ func (c *chooser) foreignTag() bool {
 	return c.rt.bound[c.claim.tag] == nil && c.snap.tags[c.claim.tag] != "" &&
 		c.snap.tags[c.claim.tag] != c.rt.Service
 }
+
+// claim reads the cookie, and replaces an id that names nothing any more. For
+// an old one somebody has to be asked; without wait it reports false then.
+func (x *exchange) claim(wait bool) bool {
+	cl := &x.choose.claim // in place: a variable would be made anew for each request
+	*cl = claim{}
+	if x.rt.Sticky.Cookie == "" || x.p.sessions == nil {
+		return true
+	}
+	*cl = x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
+	if !x.recall(wait) {
+		return false
+	}
+	if cl.standing == known && x.p.exists.unsure(cl, x.snap.cfg.SessionTTL, x.began) {
+		if !wait {
+			return false
+		}
+		if x.p.exists.gone(x.p.sessions, cl, x.snap.cfg.SessionTTL, x.began) {
+			cl.standing, cl.id = wanted, ""
+		}
+	}
+	if cl.standing == known {
+		x.id = cl.id
+		x.p.sessions.Touch(cl.id)
+	}
+	return true
+}
+
+// identify makes an id for a client that needs one, in a slot of the chosen
+// instance's member. As long as no instance has seen it, it is made anew when
+// the choice changes.
+func (x *exchange) identify() {
+	if x.choose.claim.standing != wanted || x.inst.tag == "" || x.sent || x.id != "" && x.minted == string(x.inst.Member) {
+		return
+	}
+	id, ok := x.p.sessions.Mint(x.inst.Member)
+	if !ok {
+		id = ""
+	}
+	x.id, x.minted = id, string(x.inst.Member)
+}

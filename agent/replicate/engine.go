@@ -292,7 +292,7 @@ func (e *Engine) Touch(id session.ID) {
 	}
 	e.step(func(now Time, out *Out) {
 		e.last++ // nobody waits for the answer
-		e.node.Request(now, e.last, &session.Request{Kind: session.Touch, ID: id, TTL: e.touches.every}, out)
+		e.node.Use(now, e.last, id, e.touches.every, out)
 	})
 }
 

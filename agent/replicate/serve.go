@@ -106,12 +106,11 @@ func (n *Node) read(h ring.Slot, e *session.Entry, req *session.Request) *sessio
 		f.ID, f.Version = r.ID, r.Version
 		return f
 	}
-	if req.Touch || req.Kind == session.Touch {
+	switch {
+	case req.Kind == session.Touch:
+		n.used(e, req.TTL) // the asker tells of later uses only so often
+	case req.Touch:
 		n.touch(e)
-		if req.Kind == session.Touch && req.TTL > 0 && e.Rec.TTL > 0 {
-			// The asker tells of later uses only so often.
-			n.store.Extend(e, n.now.Mono+int64(e.Rec.TTL+req.TTL))
-		}
 	}
 	switch req.Kind {
 	case session.Get:

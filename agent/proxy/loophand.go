@@ -107,8 +107,12 @@ func (x *exchange) resume(o outcome) (keep bool) {
 // resumeSending goes on with the rest of a first write.
 func (x *exchange) resumeSending(rest []byte) (keep bool) {
 	now := time.Now()
-	x.up.WriteWithin(now, x.snap.cfg.Timeouts.Send)
-	if _, err := x.up.Write(rest); timeout(err) {
+	x.up.WriteWithin(now, x.rt.Timeouts.Send)
+	n, err := x.up.Write(rest)
+	if n > 0 || err == nil { // the loop may not have got rid of a single byte
+		x.wrote(n, err)
+	}
+	if timeout(err) {
 		return x.resume(timedOut)
 	}
 	return x.resume(x.await(now))

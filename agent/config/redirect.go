@@ -36,11 +36,22 @@ func (f *RouteFile) checkRedirect(c *checker, at string) {
 }
 
 // checkRedirects reports routes whose clients would be sent from https to http
-// and back without end.
+// and back without end, or to a port that speaks the other one. Members tell the
+// port of http where they have one, else that of https.
 func checkRedirects(c *checker, routes []Route, p Proxy) {
 	for _, r := range routes {
-		if r.Redirect && p.RedirectHTTPS && !strings.HasPrefix(r.RedirectTo, "https://") {
-			c.fail("route."+r.Name+".redirect_to", r.RedirectTo, "must be https, since members send every client there (proxy.redirect_https)")
+		if !r.Redirect {
+			continue
+		}
+		at, https := "route."+r.Name+".redirect_to", strings.HasPrefix(r.RedirectTo, "https://")
+		port := r.RedirectTo == "" || strings.Contains(r.RedirectTo, "{port}")
+		switch {
+		case p.RedirectHTTPS && !https:
+			c.fail(at, r.RedirectTo, "must be https, since members send every client there (proxy.redirect_https)")
+		case port && https && p.HTTP.IsValid():
+			c.fail(at, r.RedirectTo, `{port} is that of proxy.http, which speaks no https: write the port of proxy.https instead, as in "https://{address}:8443"`)
+		case port && !https && !p.HTTP.IsValid() && p.HTTPS.IsValid():
+			c.fail(at, r.RedirectTo, `{port} is that of proxy.https, since proxy.http is off: it must begin with https, as in "https://{address}:{port}"`)
 		}
 	}
 }

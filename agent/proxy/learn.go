@@ -144,6 +144,12 @@ func (x *exchange) recall(wait bool) bool {
 // learn notes what the client is bound to from this answer on, an empty id that
 // it is bound to nothing. It does not wait: where the application has just given
 // out an id, x.kept is closed once every agent can know.
+//
+// An id in an address is easily brought by somebody else, who has a session of
+// his own: his request, and an answer that repeats the id he brought, change
+// nothing of what it is bound to. That is left to the client whose session it is
+// bound to, to one that brings it alone, and to the application, where it gives
+// the id out anew.
 func (x *exchange) learn(id, tag string) {
 	s := &x.rt.Sticky
 	if !s.learns() {
@@ -165,17 +171,30 @@ func (x *exchange) learn(id, tag string) {
 		text = id + "." + tag
 	}
 	if text != "" && b.text == text && (b.kept || !issued) {
-		if l.shared != nil {
-			x.p.sessions.Touch(name)
-		}
+		x.used(name)
 		return
+	}
+	cl := &x.choose.claim
+	if anew := issued && !brings(x.q, s, value); !anew && !cl.bare {
+		sure := b.text != "" && (l.shared == nil || b.kept && x.began.Before(b.until))
+		switch {
+		case sure && !cl.boundBy(b.text), l.shared == nil && !sure && !issued:
+			x.used(name)
+			return
+		case l.shared != nil && !sure:
+			if issued || text == "" || id != cl.id || tag != cl.tag {
+				x.rebind(name, text, issued)
+			} else {
+				x.used(name)
+			}
+			return
+		}
 	}
 	now := learnt{text, text != "" && (b.kept || issued), x.began.Add(findNothing)}
 	if now.kept {
 		now.until = x.began.Add(findFresh)
 	}
 	l.put(name, now)
-	cl := &x.choose.claim
 	switch {
 	case l.shared == nil:
 	case issued:
@@ -187,10 +206,9 @@ func (x *exchange) learn(id, tag string) {
 			}
 			close(done)
 		})
-	case b.kept || text == "" || !cl.bare && (id != cl.id || tag != cl.tag):
-		// Who brings that id alone, and nobody could tell of it, changes nothing.
+	case b.kept || text == "":
 		l.shared.Bind(name, text, true, func(bool) {})
-	default: // it brought ours, too, and this agent has not seen the other before
+	default: // who brings an id that nobody could tell of changes nothing
 		x.p.sessions.Touch(name)
 	}
 }

@@ -31,6 +31,7 @@ type claim struct {
 	issued time.Time
 	hash   uint64 // of the id, or of what else there is, for choices that parallel requests must agree on
 	bare   bool   // not from our cookie: the client needs one
+	lost   string // the id that the cookie had, where its session has ended
 }
 
 // memo keeps a connection's last cookie, so that its signature is checked once
@@ -240,7 +241,7 @@ func (x *exchange) claim(wait bool) bool {
 			return false
 		}
 		if x.p.exists.gone(x.p.sessions, cl, x.snap.cfg.SessionTTL, x.began) {
-			cl.standing, cl.id = wanted, ""
+			cl.standing, cl.id, cl.lost = wanted, "", cl.id
 		}
 	}
 	if cl.standing == known {

@@ -95,6 +95,13 @@ type proofQuestion struct {
 	Name string
 }
 
+// proofAnswer tells what is to be answered.
+type proofAnswer struct {
+	Kind   acme.Kind
+	Name   string
+	Answer []byte
+}
+
 func (o *acmeOthers) handle(m *acme.Manager) {
 	o.transport.HandleCall(callProof, func(_ context.Context, _ wire.Hello, body []byte) ([]byte, error) {
 		var q proofQuestion
@@ -103,6 +110,14 @@ func (o *acmeOthers) handle(m *acme.Manager) {
 		}
 		answer, _ := m.Proof(q.Kind, q.Name)
 		return answer, nil
+	})
+	o.transport.HandleCall(callTold, func(_ context.Context, _ wire.Hello, body []byte) ([]byte, error) {
+		var t proofAnswer
+		if err := json.Unmarshal(body, &t); err != nil {
+			return nil, &wire.CodedError{Code: "malformed", Message: "not an answer to the authority"}
+		}
+		m.Told(t.Kind, t.Name, t.Answer)
+		return nil, nil
 	})
 	o.transport.HandleCall(callBundle, func(_ context.Context, _ wire.Hello, body []byte) ([]byte, error) {
 		text := m.Bundle(string(body))
@@ -127,6 +142,16 @@ func (o *acmeOthers) Proof(ctx context.Context, kind acme.Kind, name string) ([]
 		return answer, true
 	}
 	return nil, false
+}
+
+// Tell implements acme.Others. Who cannot be told has to ask.
+func (o *acmeOthers) Tell(ctx context.Context, kind acme.Kind, name string, answer []byte) {
+	body, err := json.Marshal(proofAnswer{kind, name, answer})
+	if err != nil {
+		return
+	}
+	for range o.ask(ctx, callTold, body) {
+	}
 }
 
 // Bundles implements acme.Others.

@@ -26,6 +26,7 @@ const (
 	callWish
 	callProof
 	callBundle
+	callTold
 )
 
 // opinionWait is how long a member tries to reach another for the leader.

@@ -51,6 +51,8 @@ type Options struct {
 type Others interface {
 	// Proof asks what another agent would answer to the authority.
 	Proof(ctx context.Context, kind Kind, name string) ([]byte, bool)
+	// Tell tells all others what is to be answered to the authority, before it asks.
+	Tell(ctx context.Context, kind Kind, name string, answer []byte)
 	// Bundles returns the certificates for a host that others have, with keys.
 	Bundles(ctx context.Context, host string) [][]byte
 	// Turn reports whether this agent is the one to order for all. While it does
@@ -88,7 +90,7 @@ type host struct {
 func New(opt Options) (*Manager, error) {
 	m := &Manager{
 		opt: opt, log: opt.Log.Named("acme"), bundles: map[string]*bundle{},
-		proofs: proofs{known: map[question][]byte{}, slot: make(chan struct{}, atOnce)},
+		proofs: proofs{known: map[question][]byte{}, told: map[question]told{}, slot: make(chan struct{}, atOnce)},
 		http: &http.Client{Timeout: askTimeout, Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConns: 2,
 			TLSClientConfig: &tls.Config{RootCAs: opt.Roots, MinVersion: tls.VersionTLS12},

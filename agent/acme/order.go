@@ -92,7 +92,7 @@ func (m *Manager) authorize(ctx context.Context, url string, h *host) error {
 	if challenge == nil {
 		return errors.New("the authority takes no kind of proof that the open ports can give")
 	}
-	forget, err := m.prove(challenge, h.name)
+	forget, err := m.prove(ctx, challenge, h.name)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,17 @@
 package acme
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/acme"
 )
@@ -29,16 +32,20 @@ const PathPrefix = "/.well-known/acme-challenge/"
 // Protocol is what the authority offers by ALPN when it asks by TLS.
 const Protocol = acme.ALPNProto
 
-// maxToken bounds what is taken for a token.
-const maxToken = 128
+const (
+	maxToken  = 128      // bytes of what is taken for a token
+	maxAnswer = 16 << 10 // and of what is answered
+	maxTold   = 1024     // answers that other agents have told
+)
 
 // atOnce bounds how many questions of strangers are passed on to other agents.
 const atOnce = 8
 
 // proofs are the answers to what the authority may ask now.
 type proofs struct {
-	mu    sync.Mutex // guards known
+	mu    sync.Mutex // guards known and told
 	known map[question][]byte
+	told  map[question]told // by other agents that have an order under way
 
 	slot chan struct{} // taken while another agent is asked
 }
@@ -48,8 +55,15 @@ type question struct {
 	name string // the token, or the host
 }
 
-// prove makes an answer known until forget is called.
-func (m *Manager) prove(c *acme.Challenge, host string) (forget func(), err error) {
+// told is what another agent said is to be answered.
+type told struct {
+	answer []byte
+	until  time.Time
+}
+
+// prove makes an answer known until forget is called, and tells the others, which
+// it WAITS for: the authority may ask any of them.
+func (m *Manager) prove(ctx context.Context, c *acme.Challenge, host string) (forget func(), err error) {
 	q := question{Kind(c.Type), host}
 	var answer []byte
 	switch q.kind {
@@ -71,8 +85,13 @@ func (m *Manager) prove(c *acme.Challenge, host string) (forget func(), err erro
 	}
 	p := &m.proofs
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.known[q] = answer
+	p.mu.Unlock()
+	if m.opt.Others != nil {
+		ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+		defer cancel()
+		m.opt.Others.Tell(ctx, q.kind, q.name, answer)
+	}
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -88,6 +107,39 @@ func (m *Manager) Proof(kind Kind, name string) ([]byte, bool) {
 	defer p.mu.Unlock()
 	answer, ok := p.known[question{kind, name}]
 	return answer, ok
+}
+
+// Told keeps what another agent says is to be answered while its order may last.
+// It reports whether there was room.
+func (m *Manager) Told(kind Kind, name string, answer []byte) bool {
+	if len(answer) == 0 || len(answer) > maxAnswer || !askable(name) {
+		return false
+	}
+	p, now := &m.proofs, time.Now()
+	q := question{kind, name}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.told, func(_ question, t told) bool { return now.After(t.until) })
+	if _, there := p.told[q]; !there && len(p.told) >= maxTold {
+		return false
+	}
+	p.told[q] = told{bytes.Clone(answer), now.Add(orderTimeout)}
+	return true
+}
+
+// here returns what is to be answered as far as this agent knows.
+func (m *Manager) here(kind Kind, name string) ([]byte, bool) {
+	if answer, ok := m.Proof(kind, name); ok {
+		return answer, ok
+	}
+	p := &m.proofs
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t, ok := p.told[question{kind, name}]
+	if !ok || time.Now().After(t.until) {
+		return nil, false
+	}
+	return t.answer, true
 }
 
 // Answer returns what is to be answered to a request at PathPrefix and the
@@ -112,16 +164,13 @@ func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	return &cert, err
 }
 
-// ask looks here, then at other agents. Anybody may make it ask, so only a few
-// questions are on their way at a time.
+// ask looks here, where an order's answers are before the authority asks. Other
+// agents are asked for what one of them could not tell. Anybody may cause that,
+// so only a few such questions are on their way at a time; what is known here is
+// answered whatever else is asked.
 func (m *Manager) ask(ctx context.Context, kind Kind, name string) ([]byte, bool) {
-	if answer, ok := m.Proof(kind, name); ok || m.opt.Others == nil {
+	if answer, ok := m.here(kind, name); ok || m.opt.Others == nil || !askable(name) {
 		return answer, ok
-	}
-	if len(name) > maxToken || name == "" || strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
-	}) {
-		return nil, false
 	}
 	p := &m.proofs
 	select {
@@ -133,6 +182,13 @@ func (m *Manager) ask(ctx context.Context, kind Kind, name string) ([]byte, bool
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	return m.opt.Others.Proof(ctx, kind, name)
+}
+
+// askable reports whether the authority could ask for such a name.
+func askable(name string) bool {
+	return name != "" && len(name) <= maxToken && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+	})
 }
 
 func encodeProof(cert *tls.Certificate) ([]byte, error) {

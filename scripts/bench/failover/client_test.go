@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,9 +52,9 @@ func TestClient_bringsItsCookiesAndCountsWhatIsAcknowledged(t *testing.T) {
 
 func TestClient_repeatsNothing(t *testing.T) {
 	t.Parallel()
-	n := 0
+	var n atomic.Int32
 	c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
-		switch n++; n {
+		switch n.Add(1) {
 		case 1:
 			fmt.Fprintln(w, "b001 0")
 		case 2:
@@ -63,8 +64,8 @@ func TestClient_repeatsNothing(t *testing.T) {
 		}
 	})
 	for i, want := range []string{"", "connection closed", "status 502"} {
-		if _, _, why := c.do(t.Context(), ""); why != want || n != i+1 {
-			t.Errorf("%q after %d requests, want %q", why, n, want)
+		if _, _, why := c.do(t.Context(), ""); why != want || int(n.Load()) != i+1 {
+			t.Errorf("%q after %d requests, want %q", why, n.Load(), want)
 		}
 	}
 	c.addr = "127.0.0.1:1"
@@ -74,15 +75,14 @@ func TestClient_repeatsNothing(t *testing.T) {
 }
 
 // agentAPI is as much of an agent as instances need: one counter.
-func agentAPI(t *testing.T, n *int) string {
+func agentAPI(t *testing.T, n *atomic.Int64) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case q.Method == http.MethodPost && strings.HasSuffix(q.URL.Path, "/attributes/items/incr") && q.Header.Get("Idempotency-Key") == "k1":
-			*n++
-			fmt.Fprintf(w, `{"ID":"x","Value":%d}`, *n)
-		case q.Method == http.MethodGet && strings.HasSuffix(q.URL.Path, "/attributes/items") && *n > 0:
-			fmt.Fprintln(w, *n)
+			fmt.Fprintf(w, `{"ID":"x","Value":%d}`, n.Add(1))
+		case q.Method == http.MethodGet && strings.HasSuffix(q.URL.Path, "/attributes/items") && n.Load() > 0:
+			fmt.Fprintln(w, n.Load())
 		default:
 			http.NotFound(w, q)
 		}
@@ -93,7 +93,7 @@ func agentAPI(t *testing.T, n *int) string {
 
 func TestInstance_countsInTheSession(t *testing.T) {
 	t.Parallel()
-	n := 0
+	var n atomic.Int64
 	var log bytes.Buffer
 	i := &instance{name: "b001", work: time.Microsecond, agent: agentAPI(t, &n), log: &log, api: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(i.api.CloseIdleConnections)

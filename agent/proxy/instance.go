@@ -95,6 +95,8 @@ type backend struct {
 	run   func(func()) // runs what reads a connection
 	wires              // unless it wants PROXY protocol headers, see conn.wiresTo
 
+	privates privates // if it does
+
 	group *group
 
 	resting [][]*loopInst // of each event loop, whose worker's lock guards it

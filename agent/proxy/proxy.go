@@ -64,7 +64,7 @@ type Proxy struct {
 	position atomic.Uint64
 	draining atomic.Bool
 
-	mu       sync.Mutex // guards what snapshots are built from, and retired
+	mu       sync.Mutex // guards what snapshots are built from, and what is gone
 	cfg      Config
 	input    []Instance
 	tagKey   []byte
@@ -73,7 +73,8 @@ type Proxy struct {
 	backends map[key]*backend
 	turns    map[string]*turn
 	groups   map[string]*group // by service
-	retired  Totals            // of instances that are gone
+	retiring []*retiring       // instances that are gone, but perhaps not their requests
+	retired  Totals            // of those whose requests are, too
 
 	connMu sync.Mutex // guards conns; taken when a connection comes or goes
 	conns  map[*conn]struct{}
@@ -193,7 +194,7 @@ func (p *Proxy) rebuildLocked() {
 		if kept[k] == nil {
 			b.close()
 			p.loops.forget(b)
-			p.retired.add(b)
+			p.retiring = append(p.retiring, &retiring{b, now})
 		}
 	}
 	p.backends = kept
@@ -345,6 +346,7 @@ func (p *Proxy) sweep(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			p.mu.Lock()
+			p.retireLocked(now)
 			idle := p.cfg.Timeouts.Upstream
 			list := make([]*backend, 0, len(p.backends))
 			for _, b := range p.backends {

@@ -1,5 +1,10 @@
 package proxy
 
+import (
+	"slices"
+	"time"
+)
+
 // Totals is what this proxy has passed on altogether.
 type Totals struct {
 	InFlight    int64
@@ -15,12 +20,42 @@ func (t *Totals) add(b *backend) {
 	t.Failures += b.failures.Load()
 }
 
-// Totals returns the sums over all instances; all but InFlight only grow.
+// lateFor is how long a request may yet come to an instance that was
+// deregistered and had none: one that was decided before, and waited or was
+// tried elsewhere meanwhile.
+const lateFor = 5 * time.Minute
+
+// retiring is an instance that was deregistered. Requests, streams and tunnels
+// that it has go on and count.
+type retiring struct {
+	*backend
+	busy time.Time // when it was last seen to have any
+}
+
+// retireLocked adds those up for good that nothing is counted of any more.
+func (p *Proxy) retireLocked(now time.Time) {
+	p.retiring = slices.DeleteFunc(p.retiring, func(r *retiring) bool {
+		if r.inFlight.Load() > 0 {
+			r.busy = now
+		}
+		if now.Sub(r.busy) <= lateFor {
+			return false
+		}
+		p.retired.add(r.backend)
+		return true
+	})
+	p.retired.InFlight = 0 // one that came just now will not be taken off again
+}
+
+// Totals returns the sums over all instances, those that are gone included; all
+// but InFlight only grow.
 func (p *Proxy) Totals() Totals {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.retired
-	t.InFlight = 0
+	for _, r := range p.retiring {
+		t.add(r.backend)
+	}
 	for _, b := range p.backends {
 		t.add(b)
 	}

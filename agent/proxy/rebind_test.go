@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/rondel-project/rondel/agent/member"
 )
 
 // Who has a cookie of Rondel's own and opens a link with somebody else's id
@@ -54,9 +56,15 @@ func TestLearn_anothersIDIsNotTakenOver(t *testing.T) {
 // The same at an agent that is alone.
 func TestLearn_anothersIDIsNotTakenOverAlone(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	p := c.rigs[0].Proxy
-	p.learned.shared = nil
+	var list []Instance
+	for n, name := range []string{"a1", "a2", "a3", "a4"} {
+		list = append(list, instanceOf(carrierApp(t, name), member.ID(fmt.Sprintf("m%d", n+1))))
+	}
+	cfg := DefaultConfig()
+	rt := DefaultRoute("shop")
+	rt.Sticky.Learn, rt.Sticky.LearnQuery = "JSESSIONID", "sid"
+	cfg.Routes = []Route{rt}
+	c := &cluster{rigs: []*rig{startRig(t, setup{cfg: cfg, apps: list})}}
 	app, session, _, _ := c.ask(t, 0, "/login", "Give: cookie=victim\r\n")
 	for range 8 {
 		_, _, _, set := c.ask(t, 0, "/", "")

@@ -160,6 +160,8 @@ func TestH2_toInstances(t *testing.T) {
 				if resp.StatusCode != 200 || body != fmt.Sprintf("%s /a%%2Fb?%d 5 trailers", want, n) || resp.Header.Get("Via-Was") != "1.1 rondel" {
 					t.Errorf("%v %q", resp.Status, body)
 				}
+				// The answer is there a moment before its connection can carry another request.
+				eventually(t, "nothing is under way", func() bool { return r.Totals().InFlight == 0 })
 			}
 			resp, body := h2Get(t, h2Client(t), "http://"+r.addr+"/x")
 			if resp.StatusCode != 200 || body != want+" /x 0 " || resp.Header.Get("Via-Was") != "2 rondel" {

@@ -157,8 +157,9 @@ func TestLog_setKeepsLinesApart(t *testing.T) {
 	}
 	l.Write(entry("/none"))
 	stop()
-	first := strings.Split(strings.TrimSpace(content(t, one)), "\n")
-	if len(first) != 3 || !strings.Contains(first[0], `"/json"`) || !strings.Contains(first[1], `"GET /combined HTTP/1.1"`) || !strings.Contains(first[2], "/still") {
+	// Lines of one moment come in no order.
+	first := content(t, one)
+	if strings.Count(first, "\n") != 3 || !strings.Contains(first, `"target":"/json"`) || !strings.Contains(first, `"GET /combined HTTP/1.1"`) || !strings.Contains(first, `"GET /still HTTP/1.1"`) {
 		t.Errorf("the first file has %q", first)
 	}
 	if second := content(t, two); strings.Count(second, "\n") != 1 || !strings.Contains(second, `"/two"`) {

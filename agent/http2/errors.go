@@ -1,6 +1,10 @@
 package http2
 
-import "errors"
+import (
+	"errors"
+
+	"golang.org/x/net/http2"
+)
 
 // ErrUnprocessed means that the instance has declared that it did not look at
 // a request: sent again, it will not be answered twice.
@@ -9,6 +13,20 @@ var ErrUnprocessed = errors.New("the instance did not process the request")
 // ErrReset means that the peer has given up one stream, while its connection
 // goes on.
 var ErrReset = errors.New("stream was reset")
+
+// ResetError is ErrReset with the peer's reason.
+type ResetError struct {
+	Code http2.ErrCode
+}
+
+// Error implements error.
+func (e *ResetError) Error() string { return ErrReset.Error() + " by the peer: " + e.Code.String() }
+
+// Cancel reports whether the peer has called the request off: it found nothing wrong.
+func (e *ResetError) Cancel() bool { return e.Code == http2.ErrCodeCancel }
+
+// Unwrap returns ErrReset.
+func (e *ResetError) Unwrap() error { return ErrReset }
 
 // ErrClosed means that a Client was closed.
 var ErrClosed = errors.New("closed")

@@ -1,11 +1,14 @@
 package http2
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // pipe is an in-memory connection on which requests come, or go, one after
@@ -21,7 +24,8 @@ type pipe struct {
 
 	rd, wr waiter
 	closed bool
-	over   bool // nothing will come any more
+	why    http2.ErrCode // of a request that is given up at the end; NO_ERROR: what Close finds
+	over   bool          // nothing will come any more
 
 	o outgoing // used by the writer alone
 }
@@ -195,6 +199,20 @@ func (p *pipe) CloseWrite() error {
 	defer p.mu.Unlock()
 	s.m.flushLocked()
 	return nil
+}
+
+// CloseFor is Close for an answer that err keeps from being whole. Where that is
+// an instance's [ResetError], the client's stream is reset for the same reason,
+// as far as it is one between the two: what an instance says of itself, of its
+// connection, or of not having looked at the request would be wrong of this one.
+func (p *pipe) CloseFor(err error) error {
+	var reset *ResetError
+	if errors.As(err, &reset) && (reset.Code == http2.ErrCodeCancel || reset.Code == http2.ErrCodeEnhanceYourCalm) {
+		p.mu.Lock()
+		p.why = reset.Code
+		p.mu.Unlock()
+	}
+	return p.Close()
 }
 
 // Close ends the request under way, if there is one, and the pipe.

@@ -247,6 +247,8 @@ func (s *Server) closed(p *pipe) {
 	}
 	code := http2.ErrCodeInternal
 	switch {
+	case p.why != http2.ErrCodeNo:
+		code = p.why
 	case st.sent: // the rest of the request is of no interest
 		code = http2.ErrCodeNo
 	case st.body == tunnel:

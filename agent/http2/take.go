@@ -1,10 +1,6 @@
 package http2
 
-import (
-	"fmt"
-
-	"golang.org/x/net/http2"
-)
+import "golang.org/x/net/http2"
 
 // takeLocked takes a frame. A StreamError concerns its stream alone.
 func (m *mux) takeLocked(f http2.Frame) error {
@@ -118,7 +114,7 @@ func (m *mux) wasResetLocked(id uint32, code http2.ErrCode) error {
 		}
 		return m.controlLocked()
 	}
-	err := fmt.Errorf("%w by the peer: %s", ErrReset, code)
+	var err error = &ResetError{Code: code}
 	if code == http2.ErrCodeRefusedStream && !s.headed && s.interim == 0 {
 		err = ErrUnprocessed
 	}

@@ -25,7 +25,10 @@ func (x *exchange) repeats() bool {
 // x.inst set if the same instance is to be asked over a new connection.
 func (x *exchange) again() bool {
 	inst := x.inst
-	stale := x.reused && !x.heard && !x.reset
+	if x.calledOff(x.reset) {
+		return false
+	}
+	stale := x.reused && !x.heard && x.reset == nil
 	if !stale {
 		x.fault("the connection broke off")
 	}

@@ -405,25 +405,13 @@ func TestH2_webSocket(t *testing.T) {
 // method; one that it gave up is tried again only if it may be repeated.
 func TestH2_refusedRequestsGoElsewhere(t *testing.T) {
 	t.Parallel()
-	a := startApp(t, "a1", func(nc net.Conn) {
-		io.CopyN(io.Discard, nc, int64(len(http2.ClientPreface)))
-		fr := http2.NewFramer(nc, nc)
-		fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		fr.WriteSettings()
-		for {
-			f, err := fr.ReadFrame()
-			if err != nil {
-				return
-			}
-			if h, ok := f.(*http2.MetaHeadersFrame); ok {
-				code := http2.ErrCodeRefusedStream
-				if strings.HasPrefix(h.PseudoValue("path"), "/reset") {
-					code = http2.ErrCodeInternal
-				}
-				fr.WriteRSTStream(h.StreamID, code)
-			}
+	a := startApp(t, "a1", framed(func(fr *http2.Framer, h *http2.MetaHeadersFrame) {
+		code := http2.ErrCodeRefusedStream
+		if strings.HasPrefix(h.PseudoValue("path"), "/reset") {
+			code = http2.ErrCodeInternal
 		}
-	})
+		fr.WriteRSTStream(h.StreamID, code)
+	}))
 	b := startApp(t, "b1", echo("b1"))
 	first, second := instanceOf(a, "m1"), instanceOf(b, "m1")
 	first.Protocol, second.Backup = "h2c", true

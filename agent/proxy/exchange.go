@@ -67,13 +67,13 @@ type try struct {
 	inst      *instance
 	pool      *http1.Pool // that up came from
 	up        *http1.Conn
-	reused    bool // up carried a request before
-	expects   bool // the body waits for a 100
-	touched   bool // bytes of the request may have been received
-	heard     bool // bytes of a response have
-	malformed bool // and made no sense
-	reset     bool // the instance gave up this request alone, not the connection
-	stale     bool // up had been closed while it rested: ask again over a new one
+	reused    bool  // up carried a request before
+	expects   bool  // the body waits for a 100
+	touched   bool  // bytes of the request may have been received
+	heard     bool  // bytes of a response have
+	malformed bool  // and made no sense
+	reset     error // how the instance gave up this request alone, not the connection
+	stale     bool  // up had been closed while it rested: ask again over a new one
 	side      *side
 }
 
@@ -203,6 +203,8 @@ func (x *exchange) outcome(o outcome) (again, keep bool) {
 		return false, false
 	case x.again():
 		return true, false
+	case x.resetToo():
+		return false, false
 	}
 	return false, x.answer(http.StatusBadGateway, "the instance broke off its answer")
 }

@@ -143,11 +143,15 @@ func (x *exchange) broken(err error) bool {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			x.note.end = endInstanceTimeout
 		}
-		x.fault("the answer broke off")
+		if !x.calledOff(err) {
+			x.fault("the answer broke off")
+		}
 		x.p.log.Debug("response broke off", "instance", x.inst.ID, "addr", x.inst.Addr, "error", err)
 	}
 	x.release(false)
-	x.c.in.Close()
+	if !x.c.closeFor(err) {
+		x.c.in.Close()
+	}
 	return false
 }
 

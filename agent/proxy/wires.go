@@ -128,6 +128,6 @@ func (x *exchange) spared(err error) {
 	case errors.Is(err, http2.ErrUnprocessed):
 		x.touched = false
 	case errors.Is(err, http2.ErrReset):
-		x.reset = true
+		x.reset = err
 	}
 }

@@ -223,7 +223,7 @@ func (c *Client) quiet(m *mux) error {
 	case left > 0:
 		m.rest(left)
 	default:
-		m.rest(lingerWithin)
+		m.rest(m.limit.linger)
 		m.leaveLocked()
 		c.ended(m)
 	}

@@ -56,7 +56,7 @@ func instance(t *testing.T, most uint32, do func(fr *http2.Framer, f *http2.Meta
 	})
 	c := NewClient(ClientOptions{
 		Dial:   func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) },
-		Limits: func() Limits { return Limits{64 << 10, 30 * time.Second, 10 * time.Second, 10 * time.Second} },
+		Limits: func() Limits { return Limits{64 << 10, time.Minute, time.Minute, time.Minute} },
 		Go:     all.Go,
 	})
 	t.Cleanup(func() { c.Close(); ln.Close(); all.Wait() })
@@ -70,7 +70,7 @@ func dial(t *testing.T, c *Client) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(10 * time.Second))
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	return nc
 }
 

@@ -71,7 +71,7 @@ type peer struct {
 	he   *hpack.Encoder
 }
 
-// serve runs a Server and returns its client's end.
+// serve runs a Server on a connection of its own and returns its client's end.
 func serve(t testing.TB, opt ServerOptions) (*peer, *Server) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,8 +87,14 @@ func serve(t testing.TB, opt ServerOptions) (*peer, *Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, in, nc, opt)
+}
+
+// serveOn does it on the two ends of a connection.
+func serveOn(t testing.TB, in, nc net.Conn, opt ServerOptions) (*peer, *Server) {
+	t.Helper()
 	var all sync.WaitGroup
-	o := ServerOptions{Head: 16 << 10, Streams: 10, Header: 10 * time.Second, Idle: 30 * time.Second, Write: 10 * time.Second}
+	o := ServerOptions{Head: 16 << 10, Streams: 10, Header: time.Minute, Idle: time.Minute, Write: time.Minute}
 	if opt.Streams > 0 {
 		o.Streams = opt.Streams
 	}
@@ -97,9 +103,10 @@ func serve(t testing.TB, opt ServerOptions) (*peer, *Server) {
 	}
 	o.Serve = func(nc net.Conn) { all.Go(func() { app(nc) }) }
 	s := NewServer(in, o)
-	all.Go(func() { s.Run() }) // how it ends, the peer sees
+	s.m.limit.linger = time.Minute // whoever is held up still hears why a connection ends
+	all.Go(func() { s.Run() })     // how it ends, the peer sees
 	t.Cleanup(func() { nc.Close(); all.Wait() })
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	p := &peer{t: t, nc: nc, fr: http2.NewFramer(nc, nc)}
 	p.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	p.fr.AllowIllegalWrites = true

@@ -21,7 +21,7 @@ const (
 	firstWindow  = 65535    // until settings say otherwise
 	maxWindow    = 1<<31 - 1
 	frameWithin  = time.Minute      // for a frame that has begun to arrive
-	lingerWithin = time.Second      // for the other side to end, once all is said
+	lingerWithin = time.Second      // unless limits say otherwise
 	probeAfter   = 10 * time.Second // of silence a new request asks whether anybody is there
 	probeWithin  = 2 * time.Second
 )
@@ -81,12 +81,16 @@ type limits struct {
 	stream   int64         // bytes received on one stream that nobody has read
 	all      int64         // and on all of them
 	idle     time.Duration // without a stream
+	linger   time.Duration // for the other side to end, once all is said
 	write    time.Duration // for the peer to take what is written
 	settings time.Duration // for the peer's first
 }
 
 func newMux(nc net.Conn, mu *sync.Mutex, e end, l limits) *mux {
 	now := time.Now()
+	if l.linger == 0 {
+		l.linger = lingerWithin
+	}
 	m := &mux{
 		nc: nc, br: bufio.NewReaderSize(nc, 4<<10), end: e, limit: l, mu: mu,
 		streams: map[uint32]*stream{}, blocked: map[*pipe]struct{}{},
@@ -212,7 +216,7 @@ func (m *mux) accuse(err error) {
 	}
 	m.mu.Lock()
 	m.hasty = true
-	m.nc.SetWriteDeadline(time.Now().Add(lingerWithin)) // for who writes already
+	m.nc.SetWriteDeadline(time.Now().Add(m.limit.linger)) // for who writes already
 	m.goAwayLocked(code)
 	for m.writing {
 		m.rested.Wait()
@@ -222,7 +226,7 @@ func (m *mux) accuse(err error) {
 	ok = ok && m.err == nil
 	m.mu.Unlock()
 	if ok && hc.CloseWrite() == nil {
-		m.rest(lingerWithin)
+		m.rest(m.limit.linger)
 		io.Copy(io.Discard, m.nc) // until it has ended too, or the deadline
 	}
 }
@@ -262,11 +266,7 @@ func (m *mux) partLocked() {
 	m.wg.Go(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.flushLocked()
-		if len(m.out) > 0 { // somebody else writes: until that has ended
-			return
-		}
-		m.shutLocked()
+		m.flushLocked() // shuts at its end; where somebody else writes, at the end of that
 	})
 }
 
@@ -276,7 +276,7 @@ func (m *mux) shutLocked() {
 	}
 	m.shut = true
 	if hc, ok := m.nc.(interface{ CloseWrite() error }); ok && m.err == nil {
-		m.rest(lingerWithin)
+		m.rest(m.limit.linger)
 		m.mu.Unlock()
 		hc.CloseWrite() // a connection that is gone already shows when it is read
 		m.mu.Lock()

@@ -88,7 +88,7 @@ func (m *mux) flushLocked() {
 	for len(m.out) > 0 && m.err == nil {
 		buf, within := m.out, m.limit.write
 		if m.hasty {
-			within = lingerWithin
+			within = m.limit.linger
 		}
 		m.out = m.spare[:0]
 		m.spare = nil

@@ -221,7 +221,7 @@ func (s *Server) quiet(m *mux) error {
 	case left > 0:
 		m.rest(left)
 	default:
-		m.rest(lingerWithin)
+		m.rest(m.limit.linger)
 		m.leaveLocked()
 		s.ended(m)
 	}

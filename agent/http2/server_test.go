@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -146,17 +148,20 @@ func TestServer_brokenConnections(t *testing.T) {
 	}
 }
 
-// flood does something very often, as fast as it can be sent.
+// flood does something over and over, as fast as it can be sent, until the
+// connection breaks.
 func flood(p *peer, do func() error) {
-	var all bytes.Buffer
-	fr := p.fr
-	p.fr = http2.NewFramer(&all, nil)
-	p.fr.AllowIllegalWrites = true
-	for range 20_000 {
-		do()
+	for {
+		var all bytes.Buffer
+		p.fr = http2.NewFramer(&all, nil)
+		p.fr.AllowIllegalWrites = true
+		for range 20_000 {
+			do()
+		}
+		if _, err := p.nc.Write(all.Bytes()); err != nil {
+			return
+		}
 	}
-	p.fr = fr
-	p.nc.Write(all.Bytes()) // the connection breaks meanwhile
 }
 
 // A header section over the limit costs its stream alone.
@@ -234,17 +239,28 @@ func TestServer_windows(t *testing.T) {
 	}
 }
 
-func TestServer_leavesWhenIdleOrTold(t *testing.T) {
+func TestServer_leavesWhenIdle(t *testing.T) {
 	t.Parallel()
-	p, _ := serve(t, ServerOptions{Idle: 50 * time.Millisecond})
-	p.headers(1, true, get("/")...)
-	p.answer(1)
-	if got := p.answer(99); got != "goaway NO_ERROR" {
-		t.Errorf("idle: %q", got)
-	}
-	if _, err := p.fr.ReadFrame(); err != io.EOF {
-		t.Errorf("idle: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const idle = 10 * time.Second
+		in, nc := net.Pipe()
+		p, _ := serveOn(t, in, nc, ServerOptions{Idle: idle})
+		p.headers(1, true, get("/")...)
+		if got := p.answer(1); !strings.Contains(got, ":status=200") {
+			t.Errorf("before: %q", got)
+		}
+		answered := time.Now()
+		if got := p.answer(99); got != "goaway NO_ERROR" || time.Since(answered) != idle {
+			t.Errorf("after %s: %q", time.Since(answered), got)
+		}
+		if _, err := p.fr.ReadFrame(); err != io.EOF {
+			t.Errorf("in the end: %v", err)
+		}
+	})
+}
+
+func TestServer_leavesWhenTold(t *testing.T) {
+	t.Parallel()
 	p, s := serve(t, ServerOptions{})
 	p.headers(1, false, get("/slow")...)
 	for running := false; !running; runtime.Gosched() {

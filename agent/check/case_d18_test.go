@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/check"
@@ -126,9 +127,7 @@ func TestCase_D18_switchableStatus(t *testing.T) {
 	}
 	seen := app.seen.Load()
 	await(t, "more probes", func() bool { return app.seen.Load() > seen+5 })
-	if n := app.open.Load(); n > 1 {
-		t.Errorf("%d connections are open", n)
-	}
+	await(t, "no connection is open but the one of a probe", func() bool { return app.open.Load() <= 1 })
 }
 
 // D-18: state is kept for each instance and check, also where two services
@@ -142,19 +141,25 @@ func TestCase_D18_oneAddressTwoServices(t *testing.T) {
 	}))
 	t.Cleanup(app.Close)
 	addr := app.Listener.Addr().String()
-	r, got := start(t)
-	spec := func(path string) check.Spec {
-		return normal(t, check.Spec{HTTP: path, Interval: 50 * time.Millisecond, Timeout: 40 * time.Millisecond}, addr)
-	}
-	r.Set("a", []check.Spec{spec("/good"), spec("/bad")})
-	r.Set("b", []check.Spec{spec("/good")})
-	await(t, "all checked", func() bool {
-		a, b := r.States("a"), r.States("b")
-		return a[0].Status == check.Passing && strings.HasPrefix(a[1].Reason, "status 500") && b[0].Status == check.Passing
+	// Time stands still in here while a probe is under way, so none is late.
+	synctest.Test(t, func(t *testing.T) {
+		r, got := start(t)
+		spec := func(path string) check.Spec {
+			return normal(t, check.Spec{HTTP: path, Interval: time.Minute, Timeout: 50 * time.Second}, addr)
+		}
+		r.Set("a", []check.Spec{spec("/good"), spec("/bad")})
+		r.Set("b", []check.Spec{spec("/good")})
+		for range 5 {
+			time.Sleep(time.Minute)
+			a, b := r.States("a"), r.States("b")
+			if a[0].Status != check.Passing || !strings.HasPrefix(a[1].Reason, "status 500") || b[0].Status != check.Passing {
+				t.Errorf("%+v %+v", a, b)
+			}
+		}
+		if all := got.list(); len(all) != 2 {
+			t.Errorf("flapped: %+v", all)
+		}
 	})
-	if all := got.list(); len(all) > 2 {
-		t.Errorf("flapped: %+v", all)
-	}
 }
 
 // D-18: what is asked is configurable: method, Host, scheme, and what the
@@ -200,7 +205,7 @@ func TestCase_D18_whatIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := tc.spec
-			s.HTTP, s.Method, s.Interval, s.Timeout = "/health", "HEAD", 2*time.Second, time.Second
+			s.HTTP, s.Method, s.Interval, s.Timeout = "/health", "HEAD", time.Minute, 30*time.Second
 			if s.Host == "" {
 				s.Host = "shop.example.com"
 			}
@@ -208,7 +213,7 @@ func TestCase_D18_whatIsAsked(t *testing.T) {
 			r.Set("a", []check.Spec{normal(t, s, tc.addr)})
 			await(t, name, func() bool {
 				s := r.States("a")[0]
-				if s.Status != tc.want && s.Reason != "not checked yet" && !strings.HasPrefix(s.Reason, "no answer") {
+				if s.Status != tc.want && s.Reason != "not checked yet" {
 					t.Fatalf("%+v", s)
 				}
 				return s.Status == tc.want && s.Reason != "not checked yet"
@@ -220,12 +225,14 @@ func TestCase_D18_whatIsAsked(t *testing.T) {
 // D-18: a body that is matched is read up to a limit, however much comes.
 func TestCase_D18_bodyLimit(t *testing.T) {
 	t.Parallel()
-	var sent atomic.Int64
+	sent := make(chan int, 100)
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		all := 0
+		defer func() { sent <- all }()
 		io.WriteString(w, "well")
 		for line := strings.Repeat("x", 32<<10); ; {
 			n, err := io.WriteString(w, line)
-			if sent.Add(int64(n)); err != nil {
+			if all += n; err != nil {
 				return
 			}
 		}
@@ -233,7 +240,7 @@ func TestCase_D18_bodyLimit(t *testing.T) {
 	t.Cleanup(app.Close)
 	r, _ := start(t)
 	addr := app.Listener.Addr().String()
-	spec := check.Spec{HTTP: "/", Interval: 2 * time.Second, Timeout: time.Second, Contains: "well"}
+	spec := check.Spec{HTTP: "/", Interval: time.Minute, Timeout: 30 * time.Second, Contains: "well"}
 	missing := spec
 	missing.Contains = "unwell"
 	r.Set("a", []check.Spec{normal(t, spec, addr), normal(t, missing, addr)})
@@ -241,7 +248,9 @@ func TestCase_D18_bodyLimit(t *testing.T) {
 		s := r.States("a")
 		return s[0].Status == check.Passing && strings.Contains(s[1].Reason, "the first 65536 bytes")
 	})
-	if n := sent.Load(); n > 64<<20 {
-		t.Errorf("%d bytes were taken", n)
+	for range 2 {
+		if n := <-sent; n > 64<<20 { // what the system keeps for who never reads counts, too
+			t.Errorf("%d bytes were taken", n)
+		}
 	}
 }

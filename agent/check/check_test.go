@@ -65,7 +65,7 @@ func normal(t *testing.T, s check.Spec, addr string) check.Spec {
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -121,10 +121,6 @@ func TestRunner_httpStatuses(t *testing.T) {
 	app.Start()
 	t.Cleanup(app.Close)
 	addr := app.Listener.Addr().String()
-	fast := func(s check.Spec) check.Spec {
-		s.Interval, s.Timeout = 100*time.Millisecond, 80*time.Millisecond
-		return s
-	}
 	for name, tc := range map[string]struct {
 		spec   check.Spec
 		want   check.Status
@@ -144,8 +140,13 @@ func TestRunner_httpStatuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			s := tc.spec
+			s.Interval, s.Timeout = 40*time.Second, 30*time.Second
+			if s.HTTP == "/hang" {
+				s.Timeout = 80 * time.Millisecond
+			}
 			r, _ := start(t)
-			r.Set("a", []check.Spec{normal(t, fast(tc.spec), addr)})
+			r.Set("a", []check.Spec{normal(t, s, addr)})
 			if got := status(r, "a"); got != check.Critical {
 				t.Errorf("before the first probe: %s", got)
 			}
@@ -182,36 +183,71 @@ func TestRunner_leavesNoConnections(t *testing.T) {
 func TestRunner_thresholdsAndOneNoticePerChange(t *testing.T) {
 	t.Parallel()
 	var healthy atomic.Bool
-	var probes atomic.Int32
+	var good, bad atomic.Int32
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		probes.Add(1)
-		if !healthy.Load() {
-			w.WriteHeader(500)
+		if healthy.Load() {
+			good.Add(1)
+			return
 		}
+		bad.Add(1)
+		w.WriteHeader(500)
 	}))
 	t.Cleanup(app.Close)
 	healthy.Store(true)
-	r, got := start(t)
-	spec := normal(t, check.Spec{HTTP: "/", Interval: 50 * time.Millisecond, Timeout: 40 * time.Millisecond, Rise: 3, Fall: 3}, app.Listener.Addr().String())
-	r.Set("a", []check.Spec{spec})
-	await(t, "passing", func() bool { return status(r, "a") == check.Passing })
-	if n := probes.Load(); n < 3 {
-		t.Errorf("passing after %d probes", n)
-	}
-	healthy.Store(false)
-	before := probes.Load()
-	await(t, "critical", func() bool { return status(r, "a") == check.Critical })
-	if n := probes.Load() - before; n < 3 {
-		t.Errorf("critical after %d probes", n)
-	}
-	more := probes.Load()
-	await(t, "further failures", func() bool { return probes.Load() >= more+3 })
-	for range 100 {
-		r.Set("a", []check.Spec{spec}) // as a reload does
-	}
-	if all := got.list(); len(all) != 2 || all[0].Status != check.Passing || all[1].Status != check.Critical || all[1].Reason != "status 500, want 200-399" {
-		t.Errorf("told %+v", all)
-	}
+	// Time stands still in here while a probe is under way, so none is late.
+	synctest.Test(t, func(t *testing.T) {
+		r, got := start(t)
+		spec := normal(t, check.Spec{HTTP: "/", Interval: 10 * time.Second, Timeout: 9 * time.Second, Rise: 3, Fall: 3}, app.Listener.Addr().String())
+		r.Set("a", []check.Spec{spec})
+		await(t, "passing", func() bool { return status(r, "a") == check.Passing })
+		if n := good.Load(); n != 3 {
+			t.Errorf("passing after %d probes", n)
+		}
+		healthy.Store(false)
+		await(t, "critical", func() bool { return status(r, "a") == check.Critical })
+		if n := bad.Load(); n != 3 {
+			t.Errorf("critical after %d probes", n)
+		}
+		await(t, "further failures", func() bool { return bad.Load() >= 6 })
+		for range 100 {
+			r.Set("a", []check.Spec{spec}) // as a reload does
+		}
+		if all := got.list(); len(all) != 2 || all[0].Status != check.Passing || all[1].Status != check.Critical || all[1].Reason != "status 500, want 200-399" {
+			t.Errorf("told %+v", all)
+		}
+	})
+}
+
+// A verdict that changes and changes back before it is told is no news.
+func TestRunner_changedBackBeforeItIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		var got []check.Status
+		r := check.NewRunner(func(s check.State) {
+			got = append(got, s.Status)
+			<-hold
+		})
+		done := make(chan error)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { done <- r.Run(ctx) }()
+		r.Set("a", []check.Spec{normal(t, check.Spec{TTL: time.Hour}, "127.0.0.1:1")})
+		for _, s := range []check.Status{check.Passing, check.Critical, check.Passing} {
+			if err := r.Beat("a", s, ""); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the first is being told
+		}
+		close(hold)
+		synctest.Wait()
+		if len(got) != 1 || got[0] != check.Passing {
+			t.Errorf("told %v", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestRunner_reloadKeepsUnchanged(t *testing.T) {

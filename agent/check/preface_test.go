@@ -58,7 +58,7 @@ func TestRunner_preface(t *testing.T) {
 			t.Cleanup(func() { ln.Close(); <-done })
 			_, port, _ := net.SplitHostPort(ln.Addr().String())
 			spec := tc.spec
-			spec.Preface, spec.Interval, spec.Timeout = preface, time.Minute, 10*time.Second
+			spec.Preface, spec.Interval, spec.Timeout = preface, 2*time.Minute, time.Minute
 			spec.HTTP = strings.Replace(spec.HTTP, ":0", ":"+port, 1)
 			spec.TCP = strings.Replace(spec.TCP, ":0", ":"+port, 1)
 			r, _ := start(t)
@@ -68,7 +68,7 @@ func TestRunner_preface(t *testing.T) {
 				if b != tc.want {
 					t.Errorf("begins with %q, want %q", b, tc.want)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("no probe")
 			}
 		})

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type run struct {
 	busy   bool
 	cancel context.CancelFunc
 	queued bool
+	told   Status // what onChange heard last; empty, it is critical
 }
 
 // NewRunner returns a runner that calls onChange, from one goroutine of Run
@@ -276,8 +278,13 @@ func (r *Runner) next() (State, bool) {
 	for len(r.queue) > 0 {
 		k := r.queue[0]
 		r.queue = r.queue[1:]
-		if c := r.checks[k]; c != nil && c.queued {
-			c.queued = false
+		c := r.checks[k]
+		if c == nil || !c.queued {
+			continue
+		}
+		c.queued = false
+		if now := c.state.Status; now != cmp.Or(c.told, Critical) { // it may be as it was before it was told
+			c.told = now
 			return c.state, true
 		}
 	}

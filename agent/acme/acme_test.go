@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 type site struct {
 	*acme.Manager
 	log  *syncBuffer
-	stop func()
+	stop func() // once it runs
 
 	mu    sync.Mutex
 	shown []*tls.Certificate
@@ -53,7 +53,24 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
+// start runs a site at which the authority finds nobody new.
 func start(t *testing.T, a *acmetest.Authority, change func(*acme.Options)) *site {
+	t.Helper()
+	s := newSite(t, a, change)
+	s.run(t)
+	return s
+}
+
+// startOpen runs a site at which the authority finds it.
+func startOpen(t *testing.T, a *acmetest.Authority, change func(*acme.Options)) *site {
+	t.Helper()
+	s := newSite(t, a, change)
+	s.listen(t, a)
+	s.run(t)
+	return s
+}
+
+func newSite(t *testing.T, a *acmetest.Authority, change func(*acme.Options)) *site {
 	t.Helper()
 	s := &site{log: &syncBuffer{}}
 	opt := acme.Options{
@@ -71,9 +88,13 @@ func start(t *testing.T, a *acmetest.Authority, change func(*acme.Options)) *sit
 		t.Fatal(err)
 	}
 	s.Manager = m
+	return s
+}
+
+func (s *site) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
+	go func() { done <- s.Run(ctx) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -81,10 +102,10 @@ func start(t *testing.T, a *acmetest.Authority, change func(*acme.Options)) *sit
 		}
 	})
 	t.Cleanup(s.stop)
-	return s
 }
 
-// listen opens the ports at which the authority finds the site.
+// listen opens the ports at which the authority finds the site. An order that
+// begins before is answered by nobody, or by the site before.
 func (s *site) listen(t *testing.T, a *acmetest.Authority) {
 	t.Helper()
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +136,7 @@ func (s *site) certificates() []*tls.Certificate {
 
 func (s *site) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(4 * time.Minute) // an order that failed is repeated after a minute
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -137,8 +158,7 @@ func TestManager_obtains(t *testing.T) {
 				o.HTTP, o.TLS, o.Dir = tc.http, tc.tls, dir
 				o.Hosts = []string{"shop.example.com", "blog.example.com"}
 			}
-			s := start(t, a, set)
-			s.listen(t, a)
+			s := startOpen(t, a, set)
 			s.await(t, "two certificates", func() bool { return len(s.certificates()) == 2 })
 			for i, want := range []string{"shop.example.com", "blog.example.com"} {
 				if c := s.certificates()[i]; c.Leaf.DNSNames[0] != want || len(c.Certificate) < 2 {
@@ -178,8 +198,7 @@ func TestManager_obtains(t *testing.T) {
 func TestManager_renews(t *testing.T) {
 	t.Parallel()
 	a := acmetest.Start(t, 6*time.Second)
-	s := start(t, a, func(*acme.Options) {})
-	s.listen(t, a)
+	s := startOpen(t, a, func(*acme.Options) {})
 	s.await(t, "a certificate", func() bool { return len(s.certificates()) == 1 })
 	first := s.certificates()[0].Leaf.SerialNumber
 	s.await(t, "another certificate", func() bool { return s.certificates()[0].Leaf.SerialNumber.Cmp(first) != 0 })
@@ -203,8 +222,7 @@ func TestManager_damagedFolder(t *testing.T) {
 	a := acmetest.Start(t, time.Hour)
 	dir := t.TempDir()
 	set := func(o *acme.Options) { o.Dir = dir }
-	s := start(t, a, set)
-	s.listen(t, a)
+	s := startOpen(t, a, set)
 	s.await(t, "a certificate", func() bool { return len(s.certificates()) == 1 })
 	s.stop()
 	spoil := func(name string) {
@@ -217,8 +235,7 @@ func TestManager_damagedFolder(t *testing.T) {
 		}
 	}
 	spoil("shop.example.com.pem")
-	s = start(t, a, set)
-	s.listen(t, a)
+	s = startOpen(t, a, set)
 	s.await(t, "a new certificate", func() bool { return len(s.certificates()) == 1 })
 	s.stop()
 	spoil("account.key")
@@ -274,12 +291,12 @@ func TestManager_twoAgents(t *testing.T) {
 			set := func(o *others) func(*acme.Options) {
 				return func(opt *acme.Options) { opt.HTTP, opt.TLS, opt.Others = tc.http, tc.tls, o }
 			}
-			second := start(t, a, set(toFirst))
-			second.listen(t, a)
-			first := start(t, a, set(toSecond))
+			second := startOpen(t, a, set(toFirst))
+			first := newSite(t, a, set(toSecond))
 			toFirst.mu.Lock()
 			toFirst.them = first.Manager
 			toFirst.mu.Unlock()
+			first.run(t)
 			first.await(t, "the certificate, where it was ordered", func() bool { return len(first.certificates()) == 1 })
 			second.await(t, "the certificate, at the other", func() bool { return len(second.certificates()) == 1 })
 			if !bytes.Equal(first.certificates()[0].Certificate[0], second.certificates()[0].Certificate[0]) {

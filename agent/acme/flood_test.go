@@ -30,8 +30,7 @@ func TestManager_floodOfTokens(t *testing.T) {
 	t.Parallel()
 	a := acmetest.Start(t, time.Hour)
 	toFirst, toSecond := &silent{}, &others{turn: true}
-	second := start(t, a, func(o *acme.Options) { o.TLS, o.Others = false, toFirst })
-	second.listen(t, a)
+	second := startOpen(t, a, func(o *acme.Options) { o.TLS, o.Others = false, toFirst })
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var flood sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/netip"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 
 	"github.com/rondel-project/rondel/agent"
@@ -45,7 +47,6 @@ func startNode(t *testing.T, n, expect int, join string, change func(*config.Run
 	any := netip.MustParseAddrPort("127.0.0.1:0")
 	net1 := &cfg.Network
 	net1.Bind, net1.Advertise, net1.Client, net1.HTTP, net1.RPC = any.Addr(), any.Addr(), any.Addr(), any, any
-	net1.Gossip = netip.MustParseAddrPort(freePort(t))
 	cfg.Proxy.HTTP, cfg.Proxy.HTTPS = any, any
 	cfg.Join.BootstrapExpect = expect
 	if join != "" {
@@ -55,7 +56,12 @@ func startNode(t *testing.T, n, expect int, join string, change func(*config.Run
 	change(&cfg)
 	var mu sync.Mutex
 	var addrs []string // RPC, API, proxy, TLS proxy, in the order in which they are bound
-	env := agent.Env{Listen: func(addr netip.AddrPort) (net.Listener, error) {
+	// Whoever takes a port for gossip keeps it: others have to know it.
+	port, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{"127.0.0.1"}, Logger: log.New(t.Output(), "", 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := agent.Env{Gossip: port, Listen: func(addr netip.AddrPort) (net.Listener, error) {
 		ln, err := net.Listen("tcp", addr.String())
 		if err == nil {
 			mu.Lock()
@@ -77,24 +83,13 @@ func startNode(t *testing.T, n, expect int, join string, change func(*config.Run
 			t.Errorf("%s ended: %v", name, err)
 		}
 	})
-	return node{plain: addrs[len(addrs)-2], secure: addrs[len(addrs)-1], gossip: net1.Gossip.String()}
-}
-
-// freePort finds a port for gossip, whose address others have to know beforehand.
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return node{plain: addrs[len(addrs)-2], secure: addrs[len(addrs)-1], gossip: fmt.Sprint("127.0.0.1:", port.GetAutoBindPort())}
 }
 
 // shown returns the certificate that a node shows, nil for none.
 func shown(t *testing.T, n node) []byte {
 	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: "shop.example.com"}}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	nc, err := d.DialContext(ctx, "tcp", n.secure)
 	if err != nil {
@@ -106,7 +101,7 @@ func shown(t *testing.T, n node) []byte {
 
 func awaitShown(t *testing.T, n node) []byte {
 	t.Helper()
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(4 * time.Minute) // an order that failed is repeated after a minute
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -59,7 +59,7 @@ func loggedAs(t *testing.T, as accesslog.Config, cfg Config, apps ...Instance) (
 		cfg.Routes = []Route{DefaultRoute("shop")}
 	}
 	sess := newSessions()
-	p, err := New(Options{Config: cfg, Sessions: sess, TagKey: []byte("secret"), Access: log})
+	p, err := New(Options{Config: unhurried(cfg), Sessions: sess, TagKey: []byte("secret"), Access: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func TestCase_D03_gRPC(t *testing.T) {
 }
 
 func callAll(t *testing.T, conn *grpc.ClientConn) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	const name = "/rondel.test.Teller/"
 	ask := func(ctx context.Context, q string, opts ...grpc.CallOption) (string, error) {

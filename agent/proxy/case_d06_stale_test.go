@@ -34,27 +34,38 @@ func TestCase_D06_connectionsThatCloseAtThatMoment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := make(chan message, 8)
-			a := startApp(t, "a1", func(nc net.Conn) { // one answer for each connection
-				digest(got, ok)(&onlyOnce{Conn: nc})
-			})
 			change := tc.change
 			if change == nil {
 				change = func(*Route) {}
 			}
-			r := startRig(t, setup{apps: []Instance{instanceOf(a, "m1")}, cfg: routed(change)})
-			nc, br := r.send(t, canary)
-			read(t, br, "GET")
-			<-got
 			length := ""
 			if tc.method != "GET" {
 				length = fmt.Sprintf("Content-Length: %d\r\n", len(tc.body))
 			}
-			io.WriteString(nc, tc.method+" /p HTTP/1.1\r\nHost: x\r\n"+tc.fields+length+"\r\n"+tc.body)
-			if resp, _ := read(t, br, tc.method); resp.StatusCode != tc.status {
-				t.Fatalf("status %d, want %d", resp.StatusCode, tc.status)
+			var got chan message
+			var r *rig
+			var first message
+			for tries := 0; ; tries++ {
+				got = make(chan message, 8)
+				a := startApp(t, "a1", func(nc net.Conn) { // one answer for each connection
+					digest(got, ok)(&onlyOnce{Conn: nc})
+				})
+				r = startRig(t, setup{apps: []Instance{instanceOf(a, "m1")}, cfg: routed(change)})
+				nc, br := r.send(t, canary)
+				read(t, br, "GET")
+				<-got
+				io.WriteString(nc, tc.method+" /p HTTP/1.1\r\nHost: x\r\n"+tc.fields+length+"\r\n"+tc.body)
+				resp, _ := read(t, br, tc.method)
+				first = <-got
+				if resp.StatusCode == tc.status {
+					break
+				}
+				// A busy machine may let the connection rest for so long that what
+				// must not be repeated is not sent over it.
+				if _, seen := a.conns(); tries > 10 || resp.StatusCode != 200 || seen != 2 || len(got) > 0 {
+					t.Fatalf("status %d, want %d", resp.StatusCode, tc.status)
+				}
 			}
-			first := <-got
 			if !first.of(tc.body) {
 				t.Errorf("the app saw %+v", first)
 			}

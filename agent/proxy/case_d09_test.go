@@ -26,7 +26,7 @@ func TestCase_D09_forwardedFields(t *testing.T) {
 	}{
 		"nobody trusted": {nil,
 			[]string{"X-Forwarded-For: 127.0.0.1\r\n", "X-Forwarded-Proto: http\r\n", "X-Forwarded-Host: [2001:db8::1]:81\r\n", "Forwarded: for=\"127.0.0.1:", ";host=\"[2001:db8::1]:81\";proto=http\r\n", "TE: trailers\r\n", "X-Stays: 1\r\n"},
-			[]string{"192.0.2.66", "evil", "_x", "theirs", "X-Hop", "Keep-Alive", "gzip", "9.9.9.9", "443"}},
+			[]string{"192.0.2.66", "evil", "_x", "theirs", "X-Hop", "Keep-Alive", "gzip", "9.9.9.9", "X-Forwarded-Port"}},
 		"others trusted": {[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::/0")},
 			[]string{"X-Forwarded-For: 127.0.0.1\r\n", "X-Forwarded-Proto: http\r\n"}, []string{"192.0.2.66", "evil", "_x", "theirs"}},
 		"peer trusted": {[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -120,7 +120,7 @@ func TestCase_D09_whoTheClientIs(t *testing.T) {
 // Balancing by the client's address heeds nobody's word but trusted proxies'.
 func TestCase_D09_balancingByAddress(t *testing.T) {
 	t.Parallel()
-	cfg := routed(func(rt *Route) { rt.Balance, rt.HashOn = Hash, HashClientIP })
+	cfg := routed(func(rt *Route) { rt.Balance, rt.HashOn, rt.HashBalance = Hash, HashClientIP, 0 })
 	_, list := fourApps(t)
 	plain := startRig(t, setup{cfg: cfg, apps: list})
 	cfg.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}

@@ -94,7 +94,7 @@ func TestCase_D10_otherProtocolsStayPlain(t *testing.T) {
 			if seen := rec.all(); len(seen) != 2 || seen[1] != "GET /canary " {
 				t.Errorf("the app saw %q", seen)
 			}
-			if head := rec.heads[0]; strings.Contains(head, "pgrade") || strings.Contains(head, "HTTP2") {
+			if head := rec.heads[0]; strings.Contains(head, "pgrade") || strings.Contains(head, "HTTP2-Settings") {
 				t.Errorf("the app saw %q", head)
 			}
 		})
@@ -210,14 +210,14 @@ func TestCase_D10_oneSidedEnds(t *testing.T) {
 func TestCase_D10_idleTunnelsEnd(t *testing.T) {
 	t.Parallel()
 	cfg := routed(func(*Route) {})
-	cfg.Timeouts.Tunnel = time.Second
+	cfg.Timeouts.Tunnel = 3 * time.Second
 	a := startApp(t, "a1", switching)
 	r := startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(a, "m1")}})
 	nc, br := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
 	if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	want := "hello"
 	for range 25 { // more than twice as long as it may rest

@@ -20,7 +20,7 @@ type keep struct {
 
 func (r *rig) keep(t testing.TB) *keep {
 	nc, br := r.send(t, "")
-	nc.SetDeadline(time.Now().Add(time.Minute))
+	nc.SetDeadline(time.Now().Add(5 * time.Minute)) // for all that it asks
 	return &keep{t, nc, br}
 }
 

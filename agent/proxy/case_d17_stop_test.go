@@ -30,8 +30,8 @@ func echoWith(nc net.Conn, fields func(*http.Request) string) {
 }
 
 // D-17: an agent that stops accepts nobody, closes what is idle at once, says
-// goodbye with the answers that are still due, lets a download finish, and at
-// last cuts the WebSocket that would never end.
+// goodbye with the answers that are still due, lets a download finish, and waits
+// for a WebSocket.
 func TestCase_D17_stop(t *testing.T) {
 	t.Parallel()
 	began, goOn := make(chan struct{}), make(chan struct{})
@@ -50,13 +50,11 @@ func TestCase_D17_stop(t *testing.T) {
 				return
 			case q.URL.Path == "/download":
 				fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", size)
-				piece := make([]byte, size/4)
-				nc.Write(piece)
+				body := make([]byte, size)
+				nc.Write(body[:1000]) // nobody takes it yet
 				began <- struct{}{}
 				<-goOn
-				for range 3 {
-					nc.Write(piece)
-				}
+				nc.Write(body[1000:])
 			case q.URL.Path == "/slow":
 				began <- struct{}{}
 				<-goOn
@@ -67,9 +65,9 @@ func TestCase_D17_stop(t *testing.T) {
 		}
 	})
 	cfg := DefaultConfig()
-	cfg.Timeouts.Drain = 2 * time.Second
+	cfg.Timeouts.Drain = time.Hour
 	r, next := logged(t, cfg, instanceOf(a, "m1"))
-	_, ws := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
+	nc, ws := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
 	if resp, err := http.ReadResponse(ws, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatal(err)
 	}
@@ -110,10 +108,8 @@ func TestCase_D17_stop(t *testing.T) {
 		t.Errorf("it did not wait for the WebSocket: %v", err)
 	default:
 	}
-	if _, err := ws.ReadByte(); err == nil {
-		t.Error("the WebSocket said something")
-	}
-	if err := <-stopped; err != nil {
+	nc.Close()
+	if err := soon(t, "it stops", stopped); err != nil {
 		t.Error(err)
 	}
 	ends := map[string]int{}
@@ -121,7 +117,7 @@ func TestCase_D17_stop(t *testing.T) {
 		l := next()
 		ends[fmt.Sprintf("%s %d %s", strings.Trim(l.Target, "/"), l.Status, l.End)]++
 	}
-	for _, want := range []string{"download 200 done", "slow 200 done", "ws 101 stopped"} {
+	for _, want := range []string{"download 200 done", "slow 200 done", "ws 101 client"} {
 		if ends[want] != 1 {
 			t.Errorf("the access log has %v", ends)
 		}
@@ -130,6 +126,30 @@ func TestCase_D17_stop(t *testing.T) {
 		t.Errorf("%d in flight", got)
 	}
 	if c := r.Connections(); c.Open != 0 || c.Accepted != 53 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// D-17: a WebSocket that would never end is cut at last.
+func TestCase_D17_stopCutsWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.Timeouts.Drain = 100 * time.Millisecond
+	r, next := logged(t, cfg, instanceOf(startApp(t, "a1", sockets("a1")), "m1"))
+	_, ws := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
+	if head := rawHead(t, ws); !strings.HasPrefix(head, "HTTP/1.1 101 ") {
+		t.Fatalf("head %q", head)
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := ws.ReadByte(); err == nil {
+		t.Error("the WebSocket said something")
+	}
+	if l := next(); l.Status != 101 || l.End != "stopped" {
+		t.Errorf("the access log has %+v", l)
+	}
+	if c := r.Connections(); c.Open != 0 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -77,11 +77,9 @@ func none(t testing.TB, got <-chan message) {
 // deaf is an instance whose address refuses connections.
 func deaf(t testing.TB, id string) Instance {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
+	ln := listen(t)
+	hold(t, ln)
+	ln.Close()
 	return Instance{Service: "shop", ID: id, Member: "m0", Addr: ln.Addr().String(), Weight: 100, Health: Passing}
 }
 
@@ -89,6 +87,7 @@ func deaf(t testing.TB, id string) Instance {
 func routed(f func(*Route)) Config {
 	cfg := DefaultConfig()
 	cfg.Routes = []Route{DefaultRoute("shop")}
+	cfg = unhurried(cfg)
 	f(&cfg.Routes[0])
 	return cfg
 }
@@ -101,7 +100,7 @@ func (r *rig) put(t testing.TB, text ...io.Reader) (net.Conn, *bufio.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc.SetDeadline(time.Now().Add(time.Minute))
+	nc.SetDeadline(time.Now().Add(5 * time.Minute)) // it may be much
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)

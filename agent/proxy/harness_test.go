@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +131,7 @@ func startApp(t testing.TB, name string, handle func(net.Conn)) *app {
 
 func startAppOn(t testing.TB, name string, ln net.Listener, handle func(net.Conn)) *app {
 	t.Helper()
+	hold(t, ln)
 	a := &app{name: name, ln: ln, open: map[net.Conn]bool{}}
 	a.wg.Go(func() {
 		for {
@@ -154,6 +156,30 @@ func startAppOn(t testing.TB, name string, ln net.Listener, handle func(net.Conn
 	})
 	t.Cleanup(a.kill)
 	return a
+}
+
+// hold keeps the port of a listener from everybody else until the test ends,
+// also when the listener is closed: by a connection to itself. A system gives a
+// port that is free to whoever asks for one, and what should refuse connections
+// would be another test's.
+func hold(t testing.TB, ln net.Listener) {
+	t.Helper()
+	out, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	for {
+		in, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in.RemoteAddr().String() == out.LocalAddr().String() {
+			t.Cleanup(func() { in.Close() })
+			return
+		}
+		in.Close() // a stranger
+	}
 }
 
 func (a *app) kill() {
@@ -239,6 +265,21 @@ func instanceOf(a *app, m member.ID) Instance {
 	return Instance{Service: "shop", ID: a.name, Member: m, Addr: a.addr(), Weight: 100, Health: Passing}
 }
 
+// unhurried gives instances more time to accept, and requests to be tried again,
+// where that is as by default: a busy machine may need it, and no test is about it.
+func unhurried(cfg Config) Config {
+	if d := &cfg.Timeouts.Connect; *d == DefaultConfig().Timeouts.Connect {
+		*d = time.Minute
+	}
+	cfg.Routes = slices.Clone(cfg.Routes)
+	for n := range cfg.Routes {
+		if d := &cfg.Routes[n].Retry.Within; *d == DefaultRoute("").Retry.Within {
+			*d = time.Minute
+		}
+	}
+	return cfg
+}
+
 func startRig(t testing.TB, s setup) *rig {
 	t.Helper()
 	if s.cfg.Routes == nil {
@@ -252,7 +293,7 @@ func startRig(t testing.TB, s setup) *rig {
 	if s.sess == nil {
 		s.sess = newSessions()
 	}
-	p, err := New(Options{Config: s.cfg, Sessions: s.sess, Bindings: s.bindings, TagKey: []byte("secret"), Position: s.position, Loops: s.loops})
+	p, err := New(Options{Config: unhurried(s.cfg), Sessions: s.sess, Bindings: s.bindings, TagKey: []byte("secret"), Position: s.position, Loops: s.loops})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +337,7 @@ func (r *rig) send(t testing.TB, text string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(30 * time.Second))
+	nc.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(nc, text); err != nil {
 		t.Fatal(err)
 	}
@@ -345,9 +386,13 @@ func (r *rig) request(t testing.TB, path, cookie string) (*http.Response, string
 	return read(t, br, "GET")
 }
 
+// patience is how long tests wait for what is bound to come. It is less than the
+// proxy's own timeouts are by default, so that none of them is mistaken for it.
+const patience = 40 * time.Second
+
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(patience)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -356,6 +401,17 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 		<-tick.C
 	}
+}
+
+// soon receives what is bound to come, for which nothing has to time out.
+func soon[T any](t testing.TB, what string, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		t.Fatalf("not in time: %s", what)
+	}
+	return v
 }
 
 func flip(s string, i int) string {

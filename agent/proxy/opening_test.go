@@ -38,6 +38,7 @@ func headers(nc net.Conn) {
 func configWith(change func(*Config)) Config {
 	cfg := DefaultConfig()
 	cfg.Routes = []Route{DefaultRoute("shop")}
+	cfg = unhurried(cfg)
 	change(&cfg)
 	return cfg
 }
@@ -174,7 +175,7 @@ func TestCase_D09_theHeadersAddressCountsEverywhere(t *testing.T) {
 	r := startRig(t, setup{apps: []Instance{instanceOf(a, "m1"), instanceOf(b, "m2"), instanceOf(c, "m3")}, cfg: configWith(func(c *Config) {
 		c.PeerHeader, c.PeerHeaderFrom = PeerHeaderRequired, everybody
 		c.Trusted = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-		c.Routes[0].Balance, c.Routes[0].HashOn = Hash, HashClientIP
+		c.Routes[0].Balance, c.Routes[0].HashOn, c.Routes[0].HashBalance = Hash, HashClientIP, 0
 	})})
 	to := func(source, spoofed string) string {
 		t.Helper()
@@ -205,7 +206,7 @@ func TestOpening_silence(t *testing.T) {
 	lender.Close()
 	p, err := New(Options{Config: configWith(func(c *Config) {
 		c.PeerHeader, c.PeerHeaderFrom = PeerHeaderRequired, everybody
-		c.Timeouts.Handshake = 300 * time.Millisecond
+		c.Timeouts.Handshake = 3 * time.Second // which the one that speaks has, too
 	}), Sessions: newSessions()})
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +282,7 @@ func TestOpening_plainHTTPOnTheTLSPort(t *testing.T) {
 	}
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -84,7 +84,6 @@ func TestPassing_whatTheApplicationSaysOfItsSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var say string
 			a := startApp(t, "a1", func(nc net.Conn) {
 				br := bufio.NewReader(nc)
 				for {
@@ -92,7 +91,7 @@ func TestPassing_whatTheApplicationSaysOfItsSession(t *testing.T) {
 					if err != nil {
 						return
 					}
-					say = ""
+					say := ""
 					if q.URL.Path == "/say" {
 						say = "Rondel-Session: " + tc.says + "\r\n"
 					}

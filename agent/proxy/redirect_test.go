@@ -246,12 +246,13 @@ func TestToken_whatItIsBoundTo(t *testing.T) {
 	before, _ := newTokenKeys([][]byte{old})
 	at := time.UnixMilli(1_800_000_000_000)
 	const tag = "AAAAAAAAAAA"
-	token, ok := before.seal("r", "http://a", "id", tag, at)
-	if !ok || strings.Contains(token, "id") {
+	const id = "an-id-of-its-own"
+	token, ok := before.seal("r", "http://a", id, tag, at)
+	if !ok || strings.Contains(token, id) {
 		t.Fatal(token)
 	}
 	p, err := keys.open("r", "http://a", []byte(token), at.Add(time.Second))
-	if err != nil || p.id != "id" || p.tag != tag || !p.issued.Equal(at) {
+	if err != nil || p.id != id || p.tag != tag || !p.issued.Equal(at) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	for what, err := range map[string]error{
@@ -275,7 +276,7 @@ func TestToken_whatItIsBoundTo(t *testing.T) {
 			t.Errorf("%s: it is taken", what)
 		}
 	}
-	if twice, _ := before.seal("r", "http://a", "id", tag, at); twice == token {
+	if twice, _ := before.seal("r", "http://a", id, tag, at); twice == token {
 		t.Error("two tokens are the same")
 	}
 	if _, err := newTokenKeys([][]byte{[]byte("short")}); err == nil {

@@ -221,18 +221,29 @@ func (t *Transport) connected(h Hello, p Peer, l Lane) {
 // Run accepts connections until ctx ends or Close is called, then closes the
 // transport; it returns when all its goroutines have ended.
 func (t *Transport) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { t.opts.Listener.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		t.opts.Listener.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+	}()
 	err := t.accept()
-	select {
-	case <-ctx.Done():
+	if ctx.Err() != nil || t.isClosed() {
 		err = nil
-	case <-t.group.Done():
-		err = nil
-	default:
 	}
 	t.Close()
 	return err
+}
+
+// isClosed reports whether Close was called; the listener ends after that.
+func (t *Transport) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
 }
 
 func (t *Transport) accept() error {

@@ -160,9 +160,8 @@ func TestCall_blackHole(t *testing.T) {
 
 func TestCall_manyAtOnce(t *testing.T) {
 	t.Parallel()
-	// On a machine that is busy with something else a peer may be slow to answer.
-	a := prepare(t, Options{Listener: listenLoopback(t), PingTimeout: time.Minute, DialTimeout: time.Minute, HandshakeTimeout: time.Minute}, hello("a")).start(t)
-	b := answering(t, Options{Listener: listenLoopback(t), HandshakeTimeout: time.Minute}, hello("b"))
+	a := prepare(t, patient(Options{Listener: listenLoopback(t)}), hello("a")).start(t)
+	b := answering(t, patient(Options{Listener: listenLoopback(t)}), hello("b"))
 	big := strings.Repeat("y", 200_000)
 	var wg sync.WaitGroup
 	for i := range 100 {

@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +22,7 @@ func looped(t *testing.T, self Hello) *node {
 			t.Error(err)
 		}
 	})
-	return prepare(t, Options{Listener: listenLoopback(t), Loops: pool, MaxFrame: 8 << 20}, self)
+	return prepare(t, patient(Options{Listener: listenLoopback(t), Loops: pool, MaxFrame: 8 << 20}), self)
 }
 
 // dialLane greets a node as another one's foreground lane.
@@ -31,11 +33,19 @@ func dialLane(t *testing.T, n *node, self Hello) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if _, err := greet(conn, self, Foreground, want{}, 5*time.Second); err != nil {
+	if _, err := greet(conn, self, Foreground, want{}, patience); err != nil {
 		t.Fatal(err)
 	}
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	return conn
+}
+
+// wantEnd waits for the other side to end a connection of dialLane.
+func wantEnd(t *testing.T, conn net.Conn, which string) {
+	t.Helper()
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("%s: the connection goes on: %v", which, err)
+	}
 }
 
 func TestLoopedLane_arrivesInOrder(t *testing.T) {
@@ -87,9 +97,7 @@ func TestLoopedLane_brokenFramesCostOneConnection(t *testing.T) {
 	for i, bad := range []string{"\x00\x00\x00\x00", "\xff\xff\xff\xff\x01", "GET / HTTP/1.1\r\n\r\n"} {
 		conn := dialLane(t, b, hello("x"))
 		conn.Write(append(appendFrame(nil, kindText, nil, []byte("before")), bad...))
-		if _, err := conn.Read(make([]byte, 1)); err == nil {
-			t.Fatalf("after %q the connection goes on", bad)
-		}
+		wantEnd(t, conn, fmt.Sprintf("after %q", bad))
 		eventually(t, "the count of broken frames", func() bool { return b.Stats().Broken == uint64(i+1) })
 	}
 	good.Write(appendFrame(nil, kindText, nil, []byte("good")))
@@ -105,9 +113,7 @@ func TestLoopedLane_newConnectionEndsTheOneBefore(t *testing.T) {
 		conn := dialLane(t, b, self)
 		conn.Write(appendFrame(nil, kindText, nil, text(i)))
 		if before != nil {
-			if _, err := before.Read(make([]byte, 1)); err == nil {
-				t.Fatal("the connection before goes on")
-			}
+			wantEnd(t, before, "the one before")
 		}
 		b.until(t, "the message", func() bool { return len(b.messages()) == i+1 })
 		before = conn
@@ -116,7 +122,5 @@ func TestLoopedLane_newConnectionEndsTheOneBefore(t *testing.T) {
 		t.Error(got)
 	}
 	b.stop()
-	if _, err := before.Read(make([]byte, 1)); err == nil {
-		t.Error("a stopped node's connection goes on")
-	}
+	wantEnd(t, before, "a stopped node's")
 }

@@ -161,7 +161,7 @@ func (n *node) reasons() []Reason {
 // until waits for cond, looking again whenever the node recorded something.
 func (n *node) until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	for !cond() {
 		select {
@@ -215,6 +215,17 @@ func mem(t *testing.T, net *memNet, self Hello) *node {
 	return prepare(t, Options{Listener: net.listen(self.Name), Dial: net.dial}, self).start(t)
 }
 
+// patience is how long tests in real time wait for what must come.
+const patience = time.Minute
+
+// patient makes nothing of a peer that is slow: in real time it may be the
+// machine that is, busy with something else.
+func patient(o Options) Options {
+	o.DialTimeout, o.HandshakeTimeout, o.WriteTimeout = 5*patience, 5*patience, 5*patience
+	o.PingTimeout, o.QueueAge = 5*patience, 5*patience
+	return o
+}
+
 func listenLoopback(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -229,7 +240,7 @@ func text(i int) []byte { return fmt.Appendf(nil, "%06d", i) }
 // eventually looks again and again for what announces itself to nobody.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {

@@ -187,10 +187,10 @@ func TestWriter_flushAndWriterTakeTurns(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	w := newWriter(conn, 20*time.Second)
+	w := newWriter(conn, 5*patience)
 	o.attach(w)
 	wg.Go(func() { w.run(o, &stop) })
-	there.SetReadDeadline(time.Now().Add(20 * time.Second))
+	there.SetReadDeadline(time.Now().Add(5 * patience))
 	first := make([]byte, 1)
 	if _, err := there.Read(first); err != nil { // the writer is at it, and has more than goes at once
 		t.Fatal(err)

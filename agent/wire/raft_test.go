@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -28,7 +30,7 @@ func TestRaftLayer_threeServers(t *testing.T) {
 		rafts   []*raft.Raft
 	)
 	for i := range 3 {
-		n := prepare(t, Options{Listener: listenLoopback(t)}, hello(fmt.Sprint("m", i))).start(t)
+		n := prepare(t, patient(Options{Listener: listenLoopback(t)}), hello(fmt.Sprint("m", i))).start(t)
 		nodes = append(nodes, n)
 		servers = append(servers, raft.Server{ID: raft.ServerID(n.peer.ID), Address: raft.ServerAddress(n.peer.Addr)})
 	}
@@ -39,7 +41,7 @@ func TestRaftLayer_threeServers(t *testing.T) {
 		conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = 300*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 		store := raft.NewInmemStore()
 		trans := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream: n.RaftLayer(), MaxPool: 3, Timeout: 2 * time.Second, Logger: quiet})
+			Stream: n.RaftLayer(), MaxPool: 3, Timeout: 10 * time.Second, Logger: quiet})
 		if err := raft.BootstrapCluster(conf, store, store, raft.NewInmemSnapshotStore(), trans, raft.Configuration{Servers: servers}); err != nil {
 			t.Fatal(err)
 		}
@@ -54,79 +56,83 @@ func TestRaftLayer_threeServers(t *testing.T) {
 			}
 		})
 	}
+	var entry uint64
 	eventually(t, "an applied entry", func() bool {
 		for _, r := range rafts {
-			if r.State() == raft.Leader && r.Apply([]byte("x"), time.Second).Error() == nil {
+			if r.State() != raft.Leader {
+				continue
+			}
+			if f := r.Apply([]byte("x"), patience); f.Error() == nil {
+				entry = f.Index()
 				return true
 			}
 		}
 		return false
 	})
 	eventually(t, "the entry everywhere", func() bool {
-		for _, r := range rafts {
-			if r.AppliedIndex() < rafts[0].AppliedIndex() || r.AppliedIndex() == 0 {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(rafts, func(r *raft.Raft) bool { return r.AppliedIndex() < entry })
 	})
 }
 
 func TestRaftLayer_anotherServerAtTheAddressRefuses(t *testing.T) {
 	t.Parallel()
-	n := newMemNet()
-	a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
-	go func() {
-		for {
-			if c, err := b.RaftLayer().Accept(); err != nil {
-				return
-			} else {
-				defer c.Close()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+		go func() {
+			for {
+				if c, err := b.RaftLayer().Accept(); err != nil {
+					return
+				} else {
+					defer c.Close()
+				}
 			}
+		}()
+		var refused *RefusedError
+		if _, err := a.RaftLayer().DialServer(member.NewID(), "b", time.Second); !errors.As(err, &refused) || refused.Reason != WrongMember {
+			t.Errorf("another: %v", err)
 		}
-	}()
-	var refused *RefusedError
-	if _, err := a.RaftLayer().DialServer(member.NewID(), "b", time.Second); !errors.As(err, &refused) || refused.Reason != WrongMember {
-		t.Errorf("another: %v", err)
-	}
-	c, err := a.RaftLayer().DialServer(b.peer.ID, "b", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
+		c, err := a.RaftLayer().DialServer(b.peer.ID, "b", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	})
 }
 
 func TestRaftLayer_closeEndsItsConnections(t *testing.T) {
 	t.Parallel()
-	n := newMemNet()
-	a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
-	accepted := make(chan net.Conn, 1)
-	go func() {
-		c, err := b.RaftLayer().Accept()
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemNet()
+		a, b := mem(t, n, hello("a")), mem(t, n, hello("b"))
+		accepted := make(chan net.Conn, 1)
+		go func() {
+			c, err := b.RaftLayer().Accept()
+			if err != nil {
+				t.Error(err)
+			}
+			accepted <- c
+		}()
+		here, err := a.RaftLayer().Dial("b", time.Second)
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		accepted <- c
-	}()
-	here, err := a.RaftLayer().Dial("b", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	there := <-accepted
-	go io.WriteString(here, "ping")
-	got := make([]byte, 4)
-	if _, err := io.ReadFull(there, got); err != nil || string(got) != "ping" {
-		t.Fatalf("%q, %v", got, err)
-	}
-	b.RaftLayer().Close()
-	if _, err := here.Read(got); err != io.EOF {
-		t.Fatal(err)
-	}
-	here.Close()
-	if _, err := b.RaftLayer().Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Fatal(err)
-	}
-	// The other lanes go on.
-	a.Send(b.peer, Foreground, kindText, nil)
-	b.until(t, "a message", func() bool { return len(b.messages()) == 1 })
+		there := <-accepted
+		go io.WriteString(here, "ping")
+		got := make([]byte, 4)
+		if _, err := io.ReadFull(there, got); err != nil || string(got) != "ping" {
+			t.Fatalf("%q, %v", got, err)
+		}
+		b.RaftLayer().Close()
+		if _, err := here.Read(got); err != io.EOF {
+			t.Fatal(err)
+		}
+		here.Close()
+		if _, err := b.RaftLayer().Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Fatal(err)
+		}
+		// The other lanes go on.
+		a.Send(b.peer, Foreground, kindText, nil)
+		b.until(t, "a message", func() bool { return len(b.messages()) == 1 })
+	})
 }

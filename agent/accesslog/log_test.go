@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -43,7 +45,7 @@ func entry(target string) *Entry {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -67,10 +69,11 @@ func TestLog_writesEveryLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "access.log")
 	l, stop := run(t, Options{Config: Config{Path: path}})
+	const each = 200 // so few that all could wait, if the file were slow
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 500 {
+			for range each {
 				l.Write(entry("/x"))
 			}
 		})
@@ -79,7 +82,7 @@ func TestLog_writesEveryLine(t *testing.T) {
 	eventually(t, "lines before the end", func() bool { return strings.Contains(content(t, path), "\n") })
 	stop()
 	text := content(t, path)
-	if n := strings.Count(text, `"target":"/x"`); n != 4000 || strings.Count(text, "\n") != n || l.Dropped() != 0 {
+	if n := strings.Count(text, `"target":"/x"`); n != 8*each || strings.Count(text, "\n") != n || l.Dropped() != 0 {
 		t.Errorf("%d lines, %d dropped", n, l.Dropped())
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o007 != 0 {
@@ -108,31 +111,50 @@ func TestLog_offAndNil(t *testing.T) {
 
 func TestLog_followsAFileThatWasMoved(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "access.log")
-	l, stop := run(t, Options{Config: Config{Path: path}})
-	l.Write(entry("/before"))
-	eventually(t, "the first line", func() bool { return strings.Contains(content(t, path), "/before") })
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
-	l.Write(entry("/between"))
-	l.Reopen()
-	eventually(t, "a new file", func() bool { _, err := os.Stat(path); return err == nil })
-	l.Write(entry("/after"))
-	// Again, and nobody says so.
-	eventually(t, "a line in the new file", func() bool { return strings.Contains(content(t, path), "/after") })
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "another file", func() bool { _, err := os.Stat(path); return err == nil })
-	l.Write(entry("/last"))
-	stop()
-	if old := content(t, path+".1"); !strings.Contains(old, "/before") || !strings.Contains(old, "/between") || strings.Contains(old, "/after") {
-		t.Errorf("the old file has %q", old)
-	}
-	if text := content(t, path); !strings.Contains(text, "/last") {
-		t.Errorf("the new file has %q", text)
-	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "access.log")
+	synctest.Test(t, func(t *testing.T) { // or it might look of itself just when the file is moved
+		l, stop := run(t, Options{Config: Config{Path: path}})
+		l.Write(entry("/before"))
+		time.Sleep(batch)
+		synctest.Wait()
+		if text := content(t, path); !strings.Contains(text, "/before") {
+			t.Fatalf("the file has %q", text)
+		}
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+		l.Write(entry("/between"))
+		l.Reopen()
+		time.Sleep(batch)
+		synctest.Wait()
+		if _, err := os.Stat(path); err != nil {
+			t.Fatalf("no new file: %v", err)
+		}
+		l.Write(entry("/after"))
+		time.Sleep(batch)
+		synctest.Wait()
+		if text := content(t, path); !strings.Contains(text, "/after") {
+			t.Errorf("the new file has %q", text)
+		}
+		// Again, and nobody says so.
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		if _, err := os.Stat(path); err != nil {
+			t.Fatalf("no other file: %v", err)
+		}
+		l.Write(entry("/last"))
+		stop()
+		if old := content(t, path+".1"); !strings.Contains(old, "/before") || !strings.Contains(old, "/between") || strings.Contains(old, "/after") {
+			t.Errorf("the old file has %q", old)
+		}
+		if text := content(t, path); !strings.Contains(text, "/last") {
+			t.Errorf("the new file has %q", text)
+		}
+	})
 }
 
 func TestLog_setKeepsLinesApart(t *testing.T) {
@@ -175,6 +197,12 @@ type stuck struct {
 	took  bytes.Buffer
 }
 
+func (w *stuck) lines() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Count(w.took.Bytes(), []byte{'\n'})
+}
+
 func (w *stuck) Write(p []byte) (int, error) {
 	select {
 	case w.began <- struct{}{}:
@@ -213,9 +241,9 @@ func TestLog_dropsWhatNobodyTakes(t *testing.T) {
 		t.Errorf("%d bytes are kept", kept)
 	}
 	close(w.goOn)
-	eventually(t, "the agent's log to tell", func() bool { return l.Dropped() > 0 && len(l.wake) == 0 })
+	eventually(t, "the rest to be written", func() bool { return w.lines()+int(l.Dropped()) >= written })
 	stop()
-	if got := bytes.Count(w.took.Bytes(), []byte{'\n'}); got+int(l.Dropped()) != written {
+	if got := w.lines(); got+int(l.Dropped()) != written {
 		t.Errorf("%d lines written, %d dropped, of %d", got, l.Dropped(), written)
 	}
 }
@@ -232,13 +260,20 @@ func TestLog_stopsAlthoughNobodyTakes(t *testing.T) {
 	l.Write(entry("/x"))
 	eventually(t, "the first line", func() bool { return content(t, path) != "" })
 	// A pipe that is full, as a named one may be, in the file's place.
+	raw, err := w.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
 	t0 := l.current.Load().file
 	t0.mu.Lock()
 	real := t0.f
-	t0.f, t0.path = w, "/dev/null" // so that nobody finds it moved
+	raw.Control(func(fd uintptr) { t0.path = fmt.Sprintf("/dev/fd/%d", fd) }) // where nobody finds it moved
+	t0.f, t0.w = w, w
 	t0.mu.Unlock()
 	defer real.Close()
-	t0.w = w
+	if t0.moved() {
+		t.Fatal("the pipe looks moved")
+	}
 	for range 1000 {
 		l.Write(entry("/" + strings.Repeat("x", 1000)))
 	}
@@ -298,6 +333,11 @@ func TestLog_countsWhatCannotBeWritten(t *testing.T) {
 	w.left = 1 << 20
 	w.mu.Unlock()
 	l.Write(entry("/y"))
+	eventually(t, "a line that is taken", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return strings.HasSuffix(w.took.String(), "\n")
+	})
 	stop()
 	if got := w.took.String(); l.Dropped() != 3 || !strings.Contains(got, "/y") || strings.Contains(got, "/x") {
 		t.Errorf("%d dropped, written %q", l.Dropped(), got)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -240,14 +241,15 @@ func TestRoute_tiers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		local         bool
 		list          []in
-		active, spare string
+		active, spare string // lists are parted by a stroke
 	}{
 		"plain":              {false, []in{{}, {}}, "01", ""},
 		"backup waits":       {false, []in{{}, {backup: true}}, "0", "1"},
 		"backup steps in":    {false, []in{{critical: true}, {backup: true}}, "1", ""},
 		"not for a drain":    {false, []in{{draining: true}, {backup: true}}, "", ""},
-		"local first":        {true, []in{{}, {local: true}, {local: true, backup: true}}, "1", "02"},
+		"local first":        {true, []in{{}, {local: true}, {local: true, backup: true}}, "1", "0|2"},
 		"others when no one": {true, []in{{}, {local: true, critical: true}}, "0", ""},
+		"each list in turn":  {true, []in{{local: true}, {backup: true}, {}, {local: true, backup: true}, {}}, "0", "24|3|1"},
 		"not asked for":      {false, []in{{}, {local: true}}, "01", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,8 +270,12 @@ func TestRoute_tiers(t *testing.T) {
 				}
 				return s
 			}
-			if names(rt.active) != tc.active || names(rt.spare) != tc.spare {
-				t.Errorf("active %q, spare %q", names(rt.active), names(rt.spare))
+			var spare []string
+			for _, l := range rt.spare {
+				spare = append(spare, names(l))
+			}
+			if got := strings.Join(spare, "|"); names(rt.active) != tc.active || got != tc.spare {
+				t.Errorf("active %q, spare %q", names(rt.active), got)
 			}
 		})
 	}

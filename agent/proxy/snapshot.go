@@ -32,7 +32,7 @@ type route struct {
 
 	active   []*instance // new clients go to these
 	byMember map[member.ID][]*instance
-	spare    []*instance // healthy, but not while an active one can be reached
+	spare    [][]*instance // healthy, but not while an active one or one of a list before can be reached
 	bound    map[string]*instance
 
 	// Of a route that redirects.
@@ -120,7 +120,7 @@ func (rt *route) sort(all []*instance) {
 		}
 		return t
 	}
-	var tiers [4][]*instance
+	var tiers, waiting [4][]*instance
 	primary := false
 	for _, i := range all {
 		if i.usable() && !i.Backup {
@@ -132,24 +132,24 @@ func (rt *route) sort(all []*instance) {
 	}
 	if primary { // draining or weightless ones are healthy: backups keep waiting
 		for _, t := range []int{2, 3} {
-			rt.spare = append(rt.spare, tiers[t]...)
-			tiers[t] = nil
+			waiting[t], tiers[t] = tiers[t], nil
 		}
 	}
-	var later []*instance
-	for _, t := range tiers {
-		if rt.active == nil {
+	for n, t := range tiers {
+		switch {
+		case rt.active == nil:
 			rt.active = t
-		} else {
-			later = append(later, t...)
+		case t != nil:
+			waiting[n] = t
 		}
 	}
-	if rt.active == nil && primary {
-		rt.spare = nil // nobody takes new clients; backups do not step in for a drain
+	if rt.active == nil { // backups do not step in for a drain
+		rt.about, waiting = why(all), [4][]*instance{}
 	}
-	rt.spare = append(later, rt.spare...)
-	if len(rt.active) == 0 && len(rt.spare) == 0 {
-		rt.about = why(all)
+	for _, t := range waiting {
+		if len(t) > 0 {
+			rt.spare = append(rt.spare, t)
+		}
 	}
 	rt.byMember = map[member.ID][]*instance{}
 	for _, i := range rt.active {
@@ -206,11 +206,7 @@ func (rt *route) prepare() {
 		}
 	}
 	rt.turn.owners = rt.owners
-	waitFor := rt.active
-	if len(waitFor) == 0 {
-		waitFor = rt.spare
-	}
-	for _, i := range waitFor {
+	for _, i := range rt.active {
 		if i.MaxConnections > 0 {
 			if rt.limited == nil {
 				rt.limited = map[*backend]*instance{}

@@ -108,12 +108,12 @@ func (c *chooser) propose() *instance {
 	}
 	if i == nil {
 		c.why = whyBackup
-		i = c.once(c.rt, c.rt.spare, c.hashKey, false)
+		i = c.other(false)
 	}
-	for _, list := range [][]*instance{c.rt.active, c.rt.spare} { // now suspects too
-		if i == nil {
-			c.why = whyLastResort
-			i = c.once(c.rt, list, c.hashKey, true)
+	if i == nil { // now suspects too
+		c.why = whyLastResort
+		if i = c.among(c.rt.active, true); i == nil {
+			i = c.other(true)
 		}
 	}
 	if i == nil { // bound ones need not be open to new clients
@@ -126,6 +126,25 @@ func (c *chooser) propose() *instance {
 		c.tried = append(c.tried, i)
 	}
 	return i
+}
+
+// other chooses of the first of the spare lists that has somebody to be tried.
+func (c *chooser) other(suspects bool) *instance {
+	for _, list := range c.rt.spare {
+		if i := c.among(list, suspects); i != nil {
+			return i
+		}
+	}
+	return nil
+}
+
+// among chooses of a list: for a session as settle does, so that parallel
+// requests agree, and by the route's balance else.
+func (c *chooser) among(list []*instance, suspects bool) *instance {
+	if c.claim.hash != 0 {
+		return c.rendezvous(c.rt, list, c.claim.hash, suspects)
+	}
+	return c.once(c.rt, list, c.hashKey, suspects)
 }
 
 // preferred chooses while suspects can be left out.

@@ -58,7 +58,12 @@ func (c *chooser) heldBy(m member.ID, suspects bool) *instance {
 	if i := c.rendezvous(c.rt, c.rt.byMember[m], c.claim.hash, suspects); i != nil {
 		return i
 	}
-	for _, list := range [...][]*instance{c.rt.byMember[m], c.rt.spare} {
+	for _, i := range c.rt.byMember[m] {
+		if c.mayWait(i, suspects) {
+			return i
+		}
+	}
+	for _, list := range c.rt.spare {
 		for _, i := range list {
 			if i.Member == m && c.mayWait(i, suspects) {
 				return i

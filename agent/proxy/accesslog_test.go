@@ -138,7 +138,9 @@ func TestAccessLog_saysWhyAnInstanceWasChosen(t *testing.T) {
 	cfg := DefaultConfig()
 	hash := DefaultRoute("shop")
 	hash.Name, hash.Path, hash.Balance, hash.HashOn, hash.HashName = "hash", "/hash", Hash, HashHeader, "X-Key"
-	cfg.Routes = []Route{DefaultRoute("shop"), hash}
+	random := hash
+	random.Name, random.Path, random.HashFallback = "random", "/random", Random
+	cfg.Routes = []Route{DefaultRoute("shop"), hash, random}
 	r, next := logged(t, cfg, list...)
 	want := func(what, chosen string) logLine {
 		t.Helper()
@@ -157,6 +159,10 @@ func TestAccessLog_saysWhyAnInstanceWasChosen(t *testing.T) {
 	_, br := r.send(t, "GET /hash HTTP/1.1\r\nHost: x\r\nX-Key: k\r\n\r\n")
 	read(t, br, "GET")
 	want("a key to hash", "hash")
+	for path, how := range map[string]string{"/hash": "round_robin", "/random": "random"} {
+		r.request(t, path, "")
+		want("no key", how)
+	}
 	// The session's slot belongs to m3, the tag to nobody.
 	value := strings.TrimPrefix(cookie, "RONDEL=")
 	id, _, _ := strings.Cut(value, ".")

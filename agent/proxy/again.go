@@ -7,9 +7,10 @@ import (
 )
 
 // keyed reports whether the request carries a key by which the application
-// knows it again, so that sending it twice is asking for it once.
+// knows it again, so that sending it twice is asking for it once. An empty one
+// tells no request from another.
 func (x *exchange) keyed() bool {
-	return x.rt.Retry.IdempotencyKey && hasField(x.q, "idempotency-key")
+	return x.rt.Retry.IdempotencyKey && len(fieldValue(x.q, "idempotency-key")) > 0
 }
 
 // repeatable reports whether the request may reach an instance twice.

@@ -81,6 +81,7 @@ func TestCase_D06_brokenOff(t *testing.T) {
 		"POST, keyed, undeclared":          {"POST", key, small, nil, 502},
 		"POST, keyed, declared":            {"POST", key, small, keyed, 200},
 		"POST, declared, no key":           {"POST", "", small, keyed, 502},
+		"POST, declared, an empty key":     {"POST", "Idempotency-Key:\r\n", small, keyed, 502},
 		"POST, keyed, declared alone":      {"POST", key, small, keyedAlone, 200},
 		"GET where only keys count":        {"GET", "", "", keyedAlone, 502},
 		"GET with retries off":             {"GET", "", "", off, 502},

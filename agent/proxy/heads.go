@@ -47,8 +47,6 @@ func foldDash(name []byte, lower string) bool {
 	return true
 }
 
-func hasField(q *http1.Request, lower string) bool { return fieldValue(q, lower) != nil }
-
 // fieldValue returns the value of the first field of a name, or nil.
 func fieldValue(q *http1.Request, lower string) []byte {
 	for i := range q.Fields.Fields {

@@ -59,7 +59,11 @@ func (r reason) String() string {
 
 // whyBalance returns the reason of what a route's balance chose.
 func whyBalance(rt *route, hashKey []byte) reason {
-	switch rt.Balance {
+	how := rt.Balance
+	if how == Hash && len(hashKey) == 0 {
+		how = rt.HashFallback
+	}
+	switch how {
 	case WeightedRoundRobin:
 		return whyWeighted
 	case Random:
@@ -67,9 +71,7 @@ func whyBalance(rt *route, hashKey []byte) reason {
 	case LeastLoad:
 		return whyLeastLoad
 	case Hash:
-		if len(hashKey) > 0 {
-			return whyHash
-		}
+		return whyHash
 	}
 	return whyRoundRobin
 }

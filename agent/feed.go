@@ -140,22 +140,32 @@ func (a *Agent) setInstances(s *catalog.Snapshot, away map[member.ID]bool) {
 	services := s.Services()
 	for _, svc := range services {
 		instances := s.Instances(svc.Name)
-		// Where all of a service is beside agents that drain, that is still better
-		// for a new client than nothing.
-		elsewhere := slices.ContainsFunc(instances, func(i catalog.Instance) bool {
-			return !away[i.Member] && i.Weight > 0 && !i.Draining && !i.Maintenance && i.Health != catalog.Critical
-		})
+		leaves := leaving(instances, away)
 		for _, i := range instances {
 			list = append(list, proxy.Instance{
 				Service: i.Name, ID: i.ID, Member: i.Member, Addr: i.Addr(), Weight: i.Weight, Backup: i.Backup,
 				Protocol: i.Protocol, SendProxy: i.SendProxy, MaxConnections: i.MaxConnections, SlowStart: i.SlowStart,
-				Health: proxyHealth(i), Maintenance: i.Maintenance || i.Moved, Draining: i.Draining || elsewhere && away[i.Member],
+				Health: proxyHealth(i), Maintenance: i.Maintenance || i.Moved, Draining: i.Draining || leaves(i),
 				Local: i.Member == a.id.id, Load: i.Load, Machine: machine(s, i),
 			})
 		}
 	}
 	a.doors.proxy.SetInstances(list)
 	a.chooseFallback(services)
+}
+
+// leaving tells which of a service's instances get no new clients because their
+// member drains. Where all of the service is beside agents that drain, that is
+// still better for a new client than nothing; and no backup is elsewhere for any
+// but another backup, since it waits as long as one of the others is healthy.
+func leaving(instances []catalog.Instance, away map[member.ID]bool) func(catalog.Instance) bool {
+	var elsewhere, backup bool
+	for _, i := range instances {
+		if !away[i.Member] && i.Weight > 0 && !i.Draining && !i.Maintenance && i.Health != catalog.Critical {
+			elsewhere, backup = elsewhere || !i.Backup, backup || i.Backup
+		}
+	}
+	return func(i catalog.Instance) bool { return away[i.Member] && (elsewhere || i.Backup && backup) }
 }
 
 // machine is the load of the instance's machine, where that is its member's.

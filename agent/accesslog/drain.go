@@ -93,15 +93,17 @@ func (l *Log) put(to *target, lines []byte) {
 func (l *Log) follow() {
 	t := l.current.Load()
 	if t == nil || !t.file.moved() {
+		l.stuck = false
 		return
 	}
 	if err := t.file.reopen(); err != nil {
-		if !l.failing {
-			l.failing = true
+		if !l.stuck {
+			l.stuck = true
 			l.log.Error("access log goes on in the file that was moved", "path", t.Path, "error", err)
 		}
 		return
 	}
+	l.stuck = false
 	l.log.Info("access log opened anew", "path", t.Path)
 }
 

@@ -57,6 +57,7 @@ type Log struct {
 	spare   []byte // becomes the next shard's
 	told    uint64 // of dropped, to the agent's log
 	failing bool   // the target takes nothing, and that was told
+	stuck   bool   // so was that the file cannot be made anew
 }
 
 // target is where lines go, and in which form.

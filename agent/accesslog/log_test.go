@@ -157,6 +157,47 @@ func TestLog_followsAFileThatWasMoved(t *testing.T) {
 	})
 }
 
+// A directory may let nobody make files anew: the log goes on in the old one,
+// and that is news once, however long it lasts and whatever is written.
+func TestLog_saysOnceThatTheFileCannotBeMadeAnew(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	l, err := Open(Options{Config: Config{Path: filepath.Join(dir, "access.log")}, Log: hclog.New(&hclog.LoggerOptions{Output: &said})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	look := func() {
+		l.follow()
+		l.Write(entry("/x"))
+		l.flush()
+	}
+	look()
+	for range 2 {
+		if err := os.Rename(dir, dir+".old"); err != nil {
+			t.Fatal(err)
+		}
+		said.Reset()
+		for range 3 {
+			look()
+		}
+		if n := strings.Count(said.String(), "\n"); n != 1 || !strings.Contains(said.String(), "goes on in the file that was moved") {
+			t.Errorf("%d lines:\n%s", n, said.String())
+		}
+		if err := os.Rename(dir+".old", dir); err != nil {
+			t.Fatal(err)
+		}
+		look() // all is well again, until the next time
+	}
+	if text := content(t, filepath.Join(dir, "access.log")); strings.Count(text, "\n") != 9 {
+		t.Errorf("written: %s", text)
+	}
+}
+
 func TestLog_setKeepsLinesApart(t *testing.T) {
 	t.Parallel()
 	one, two := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")

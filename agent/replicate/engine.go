@@ -64,6 +64,7 @@ type Engine struct {
 	tables    []*ring.Table // adopted, not yet told of
 	telling   sync.Mutex    // held while telling, so that tables are told of in order
 	touches   touchFilter
+	noted     noted
 	greetings greetings
 	offset    time.Duration // of the clock, as told in the log; only for Run
 	held      held
@@ -90,6 +91,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			e.noteNoMore()
 			return nil
 		case <-t.C:
 			e.tick()
@@ -110,8 +112,8 @@ func (e *Engine) stepBuffered(f func(now Time, out *Out), flush bool) {
 // work is a step's part under the lock.
 func (e *Engine) work(f func(now Time, out *Out), flush bool) {
 	defer e.guard()
+	now := e.begin()
 	e.out.Reset()
-	now := e.clock()
 	f(now, &e.out)
 	e.deliver(now)
 	if flush {
@@ -284,18 +286,6 @@ func (e *Engine) Ended(ctx context.Context, id session.ID) bool {
 	return r.Status == session.NotFound && r.Code == codeEnded
 }
 
-// Touch notes that the session was used. It does not wait, and tells the owner
-// only so often; what that leaves out is added to the deadline.
-func (e *Engine) Touch(id session.ID) {
-	if !e.touches.due(id, time.Now()) {
-		return
-	}
-	e.step(func(now Time, out *Out) {
-		e.last++ // nobody waits for the answer
-		e.node.Use(now, e.last, id, e.touches.every, out)
-	})
-}
-
 // received is a message as its frame brings it.
 type received struct {
 	epoch ring.Epoch
@@ -336,7 +326,7 @@ func (e *Engine) Receive(from member.ID, boot member.Boot, payloads [][]byte) (b
 
 func (e *Engine) receive(from member.ID, boot member.Boot, all []received) {
 	defer e.guard()
-	now := e.clock()
+	now := e.begin()
 	for i := range all {
 		in := &all[i]
 		if known := e.node.t.Member(in.num); known != nil && known.Boot == boot && known.ID != from {

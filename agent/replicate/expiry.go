@@ -13,10 +13,10 @@ func (n *Node) touchEvery(rec *session.Record) time.Duration {
 	return min(rec.TTL/10, n.p.TouchEvery)
 }
 
-// touch starts the session's idle time anew, here at once and at the copies
+// touch starts the session's idle time anew at from, here at once and at the copies
 // with the next batch.
-func (n *Node) touch(e *session.Entry) {
-	n.store.Use(e, n.now.Mono)
+func (n *Node) touch(e *session.Entry, from int64) {
+	n.store.Use(e, from)
 	if e.Touched || e.Rec.TTL == 0 {
 		return
 	}
@@ -47,8 +47,11 @@ func (n *Node) tickTouches() {
 	}
 	if len(n.touched) > 0 && n.touchAt <= n.now.Mono {
 		touched := n.touched
-		n.touched = nil
 		n.flushTouches(touched)
+		clear(touched)
+		if n.touched = touched[:0]; len(touched) < cap(touched)/4 {
+			n.touched = nil // it was much longer once
+		}
 	}
 }
 
@@ -57,7 +60,7 @@ func (n *Node) flushTouches(entries []*session.Entry) {
 	for _, e := range entries {
 		e.Touched = false
 		h := e.Slot()
-		if n.store.Get(h, e.Rec.ID) != e || e.Rec.Dead || e.Deadline == 0 {
+		if e.Gone() || e.Rec.Dead || e.Deadline == 0 {
 			continue
 		}
 		n.logUse(e)
@@ -124,7 +127,7 @@ func (n *Node) handTouches() {
 		}
 		e.Touched = false
 		owner := n.t.Slots[h].Owner
-		if owner != 0 && owner != n.self.Num && n.store.Get(h, e.Rec.ID) == e && !e.Rec.Dead && e.Deadline != 0 {
+		if owner != 0 && owner != n.self.Num && !e.Gone() && !e.Rec.Dead && e.Deadline != 0 {
 			batches[owner] = append(batches[owner], TouchItem{h, e.Rec.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)})
 		}
 		return true

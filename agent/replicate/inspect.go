@@ -46,7 +46,7 @@ func (e *Engine) ownedIn(h ring.Slot, f Filter, out []Summary) []Summary {
 	if n.self.Num == 0 || n.effective(h) != n.self.Num {
 		return out
 	}
-	now := e.clock().Mono
+	now := e.begin().Mono
 	n.store.Each(h, func(x *session.Entry) bool {
 		r := x.Rec
 		at, ends := x.Ends()

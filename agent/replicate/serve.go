@@ -108,9 +108,9 @@ func (n *Node) read(h ring.Slot, e *session.Entry, req *session.Request) *sessio
 	}
 	switch {
 	case req.Kind == session.Touch:
-		n.used(e, req.TTL) // the asker tells of later uses only so often
+		n.used(e, n.now.Mono, req.TTL) // the asker tells of later uses only so often
 	case req.Touch:
-		n.touch(e)
+		n.touch(e, n.now.Mono)
 	}
 	switch req.Kind {
 	case session.Get:

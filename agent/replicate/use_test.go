@@ -58,11 +58,12 @@ func TestNode_useOfWhatIsNotServed(t *testing.T) {
 		t.Errorf("an ended session that was used: %d %s", r.Status, r.Code)
 	}
 	id = c.create(0)
-	if !n.useHere(id, 0) {
+	use := func() bool { return n.useHere(0, n.store.Get(0, id), n.now.Mono, 0) }
+	if !use() {
 		t.Fatal("the owner does not note a use")
 	}
 	n.now.Mono += int64(time.Hour) // its lease is long over
-	if !n.leaseOver() || n.useHere(id, 0) {
+	if !n.leaseOver() || use() {
 		t.Error("a use was noted without a lease")
 	}
 }

@@ -84,6 +84,9 @@ func (v *View) Locate(h ring.Slot, now time.Time) (owner member.ID, next []membe
 	return v.owners[h], v.nexts[h], settled
 }
 
+// Owns reports whether the table names this member as the slot's owner.
+func (v *View) Owns(h ring.Slot) bool { return v.Self.Num != 0 && v.Table.Slots[h].Owner == v.Self.Num }
+
 // Mint makes an id in a slot that the member opens sessions in, or where it has
 // none in one of any member that is up; false without a table.
 func (v *View) Mint(near member.ID, now time.Time) (session.ID, bool) {

@@ -156,17 +156,19 @@ const (
 // own, so that a state which differs in one costs a pointer for each of the others
 // and keeps nothing alive that was replaced.
 type Record struct {
-	ID        ID
-	Gen       Gen
-	Ver       uint64
+	// What a use looks at is in one line of the processor's cache.
+	ID     ID
+	TTL    time.Duration
+	MaxAge time.Duration
+	Dead   bool // tombstone: deleted, expired or rotated away
+	Gen    Gen
+	Ver    uint64
+
 	Created   int64 // wall clock of the maker, Unix milliseconds; information only
-	TTL       time.Duration
-	MaxAge    time.Duration
 	Group     string
 	Principal string
 	Attrs     []*Attr // sorted by name
 	Ops       []Op    // oldest first
-	Dead      bool    // tombstone: deleted, expired or rotated away
 	Rotated   ID      // tombstone of a rotation: the new id
 	attrSum   uint64
 	size      int

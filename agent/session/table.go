@@ -2,6 +2,7 @@ package session
 
 import (
 	"container/heap"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -40,6 +41,9 @@ type Entry struct {
 // Slot returns the slot that the session is in.
 func (e *Entry) Slot() ring.Slot { return e.slot }
 
+// Gone reports whether the entry has been removed from its table.
+func (e *Entry) Gone() bool { return e.gone }
+
 // Ends returns when the session ends if nobody uses it, on the holder's clock,
 // and whether it ever does.
 func (e *Entry) Ends() (int64, bool) {
@@ -54,7 +58,7 @@ func (e *Entry) Ends() (int64, bool) {
 
 // shelf holds one slot's sessions.
 type shelf struct {
-	byID    map[ID]*Entry
+	byID    index
 	buckets [Buckets]uint64
 	live    int
 	living  uses
@@ -77,26 +81,25 @@ type Table struct {
 	tomb   time.Duration
 	unsetl int
 	stale  int // wakes of removed entries
+	seed   maphash.Seed
+	hashes []uint64 // for Find, to be used again
 }
 
 // NewTable returns an empty table that keeps tombstones for tomb.
-func NewTable(tomb time.Duration) *Table { return &Table{tomb: tomb} }
+func NewTable(tomb time.Duration) *Table { return &Table{tomb: tomb, seed: maphash.MakeSeed()} }
 
 // Get returns the entry of id, or nil.
-func (t *Table) Get(h ring.Slot, id ID) *Entry { return t.slots[h].byID[id] }
+func (t *Table) Get(h ring.Slot, id ID) *Entry { return t.slots[h].byID.get(t.hash(id), id) }
 
 // Put stores rec as the state of its session. A new entry takes its times from
 // age and left, the time since its creation and the time until it ends; an old
 // one keeps its birth, and its deadline unless left is positive.
 func (t *Table) Put(h ring.Slot, rec *Record, now int64, age, left time.Duration) *Entry {
-	s := &t.slots[h]
-	e := s.byID[rec.ID]
+	s, hash := &t.slots[h], t.hash(rec.ID)
+	e := s.byID.get(hash, rec.ID)
 	if e == nil {
-		if s.byID == nil {
-			s.byID = make(map[ID]*Entry)
-		}
 		e = &Entry{slot: h, bucket: uint8(Bucket(rec.ID)), Born: now - int64(age), Used: now}
-		s.byID[rec.ID] = e
+		s.byID.add(hash, e)
 		t.total++
 		if left > 0 || rec.Dead {
 			e.Deadline = now + int64(left)
@@ -169,13 +172,13 @@ func (t *Table) Unsettled() int { return t.unsetl }
 // Remove forgets the session.
 func (t *Table) Remove(e *Entry) {
 	s := &t.slots[e.slot]
-	if s.byID[e.Rec.ID] != e {
+	if e.gone {
 		return
 	}
 	t.Settle(e, true)
 	s.count(t, e, -1)
 	s.unlink(e)
-	delete(s.byID, e.Rec.ID)
+	s.byID.remove(t.hash(e.Rec.ID), e)
 	e.gone = true
 	t.total--
 	if e.wake != 0 {
@@ -204,14 +207,13 @@ func (t *Table) Clear(h ring.Slot) {
 		t.Remove(e)
 		return true
 	})
-	t.slots[h].byID = nil
 }
 
 // Live returns how many living sessions the slot holds.
 func (t *Table) Live(h ring.Slot) int { return t.slots[h].live }
 
 // Count returns how many records the slot holds, tombstones included.
-func (t *Table) Count(h ring.Slot) int { return len(t.slots[h].byID) }
+func (t *Table) Count(h ring.Slot) int { return t.slots[h].byID.n }
 
 // Total returns the living sessions of all slots, all records, and the bytes
 // of all attributes.

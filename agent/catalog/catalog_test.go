@@ -105,6 +105,19 @@ func TestLocal_instanceReachesEveryReader(t *testing.T) {
 	if err := l.SetLoad("s1", 0.5); err != nil || one().Load != 0.5 {
 		t.Error(err, one().Load)
 	}
+	// Who fails and comes back, as when it was restarted, has said nothing yet;
+	// what is said before the first good check stays.
+	l.SetCheck("s1", 1, catalog.Critical, "refused")
+	if one().Load != 0 {
+		t.Errorf("load %v of one that is down", one().Load)
+	}
+	if err := l.SetLoad("s1", 0.25); err != nil {
+		t.Error(err)
+	}
+	l.SetCheck("s1", 1, catalog.Critical, "timeout")
+	if l.SetCheck("s1", 1, catalog.Warning, "slow"); one().Load != 0.25 {
+		t.Errorf("load %v", one().Load)
+	}
 	if err := l.SetMaintenance("s1", true, "new disk"); err != nil || one().Health != catalog.Critical || one().Reason != "new disk" || !one().Maintenance {
 		t.Errorf("%v %+v", err, one())
 	}

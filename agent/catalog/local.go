@@ -271,7 +271,7 @@ func (l *Local) SetConfigured(regs []Registration) error {
 }
 
 // SetLoad takes in what the application itself says of its load: 0 is idle, 1
-// is all it can take.
+// is all it can take. It counts until a check fails: who comes back has to say anew.
 func (l *Local) SetLoad(id string, v float64) error {
 	if math.IsNaN(v) || v < 0 || v > math.MaxFloat32 {
 		return fmt.Errorf("load %v of %s: %w: must be 0 or more", v, id, ErrInvalid)
@@ -305,6 +305,9 @@ func (l *Local) SetCheck(id string, index int, health Health, reason string) boo
 		c.Since = time.Now()
 	}
 	changed := c.Health != health || c.Reason != reason
+	if health == Critical && c.Health != Critical {
+		o.load = 0 // it was said by who may not be there any more
+	}
 	c.Health, c.Reason = health, cut(reason)
 	if changed {
 		l.publishLocked(o)

@@ -35,6 +35,40 @@ ports { http = 9700 }`))
 	}
 }
 
+// The option stays what it was when the authorities in its file are replaced.
+func TestChanges_seesWhatTheFileOfAuthoritiesHolds(t *testing.T) {
+	t.Parallel()
+	pem, err := os.ReadFile("testdata/instances.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := write(t, dir, "ca.pem", string(pem))
+	load := func() Runtime {
+		text := "proxy { instance_ca_file = " + strconv.Quote(file) + " }"
+		return mustLoad(t, Options{Paths: []string{write(t, dir, "a.hcl", text)}, Flags: []Setting{devFlag()}}).Runtime
+	}
+	old := load()
+	if can, cannot := Changes(old, load()); len(can)+len(cannot) != 0 {
+		t.Errorf("nothing has changed: %v %v", can, cannot)
+	}
+	write(t, dir, "ca.pem", string(pem)+string(pem))
+	renewed := load()
+	if can, _ := Changes(old, renewed); !slices.Equal(can, []string{"proxy.instance_ca_file"}) {
+		t.Errorf("changed: %v", can)
+	}
+	next := Apply(old, renewed).Proxy.InstanceCA
+	if next != renewed.Proxy.InstanceCA || next.Pool() == nil || old.Proxy.InstanceCA.File != file {
+		t.Error("not taken over")
+	}
+	if shown := Masked(renewed)["proxy.instance_ca_file"]; shown != file {
+		t.Errorf("shown as %v", shown)
+	}
+	if (Authorities{}).Pool() != nil {
+		t.Error("without a file they are not the system's")
+	}
+}
+
 func TestApply_takesOnlyWhatCanChange(t *testing.T) {
 	t.Parallel()
 	load := func(text string) Runtime {

@@ -15,13 +15,45 @@ func (f *ProxyFile) checkHTTP2(c *checker) {
 	}
 }
 
-// checkInstances checks how instances are believed that speak TLS.
-func (f *ProxyFile) checkInstances(c *checker) {
-	if file := *f.InstanceCAFile; file != "" {
-		if _, err := InstanceRoots(file); err != nil {
-			c.fail("proxy.instance_ca_file", file, err.Error())
-		}
+// Authorities are those that instances with TLS are believed by: a file, and what
+// it held when the configuration was read. So a reload takes it over as it takes
+// over options, and sees when nothing else has changed.
+type Authorities struct {
+	File string // empty: the system's
+	pem  string
+}
+
+// String returns the option's value.
+func (a Authorities) String() string { return a.File }
+
+// Pool returns the certificates, nil for the system's.
+func (a Authorities) Pool() *x509.CertPool {
+	if a.File == "" {
+		return nil
 	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(a.pem)) // there are some, as authorities has seen
+	return roots
+}
+
+func (f *ProxyFile) authorities(c *checker) Authorities {
+	a := Authorities{File: *f.InstanceCAFile}
+	if a.File == "" {
+		return a
+	}
+	pem, err := os.ReadFile(a.File)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		err = errNoCertificate
+	}
+	if err != nil {
+		c.fail("proxy.instance_ca_file", a.File, err.Error())
+	}
+	a.pem = string(pem)
+	return a
+}
+
+// checkServerName checks what instances with TLS have to show.
+func (f *ProxyFile) checkServerName(c *checker) {
 	name := *f.InstanceServerName
 	if name != "" && (strings.Count(name, "*") > 1 || !hostName(strings.Replace(name, "*", "service", 1))) {
 		c.fail("proxy.instance_server_name", name, `must be a host name, in which one "*" may stand for the service's name, as in "*.internal"`)
@@ -29,16 +61,3 @@ func (f *ProxyFile) checkInstances(c *checker) {
 }
 
 var errNoCertificate = errors.New("must name a file with certificates in PEM form")
-
-// InstanceRoots reads the file that proxy.instance_ca_file names.
-func InstanceRoots(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, errNoCertificate
-	}
-	return roots, nil
-}

@@ -63,9 +63,9 @@ type Proxy struct {
 	H2C        bool `opt:"proxy.h2c,reload"` // HTTP/2 without TLS is spoken too
 	MaxStreams int  `opt:"proxy.max_streams,reload"`
 
-	InstanceCAFile     string `opt:"proxy.instance_ca_file,reload"`     // empty: the system's
-	InstanceServerName string `opt:"proxy.instance_server_name,reload"` // empty: the instance's address
-	InstanceSkipVerify bool   `opt:"proxy.instance_skip_verify,reload"`
+	InstanceCA         Authorities `opt:"proxy.instance_ca_file,reload"`
+	InstanceServerName string      `opt:"proxy.instance_server_name,reload"` // empty: the instance's address
+	InstanceSkipVerify bool        `opt:"proxy.instance_skip_verify,reload"`
 }
 
 func defaultProxy() *ProxyFile {
@@ -101,7 +101,7 @@ func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
 		H2C:        *f.H2C,
 		MaxStreams: *f.MaxStreams,
 
-		InstanceCAFile:     *f.InstanceCAFile,
+		InstanceCA:         f.authorities(c),
 		InstanceServerName: *f.InstanceServerName,
 		InstanceSkipVerify: *f.InstanceSkipVerify,
 	}
@@ -110,7 +110,7 @@ func (f *ProxyFile) runtime(c *checker, bind netip.Addr) Proxy {
 	}
 	f.checkProxyProtocol(c)
 	f.checkHTTP2(c)
-	f.checkInstances(c)
+	f.checkServerName(c)
 	return p
 }
 

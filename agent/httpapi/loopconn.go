@@ -215,7 +215,14 @@ func (c *loopConn) step() (did step) {
 	}
 	c.phase.Store(phaseStarting)
 	c.ls.s.o.Sessions.Start(op, c)
-	if c.phase.CompareAndSwap(phaseStarting, phaseWaiting) || c.phase.CompareAndSwap(phaseAnswering, phaseTaken) {
+	if c.phase.CompareAndSwap(phaseStarting, phaseWaiting) {
+		// The door may have ended what waits, and passed by while this one did not yet.
+		if c.ls.aborted.Load() && c.phase.CompareAndSwap(phaseWaiting, phaseDropped) {
+			return stepEnd
+		}
+		return stepWait
+	}
+	if c.phase.CompareAndSwap(phaseAnswering, phaseTaken) {
 		return stepWait
 	}
 	return c.after()

@@ -20,7 +20,8 @@ type loopServer struct {
 	pool  *netloop.Pool
 	dates dates
 
-	second atomic.Int64 // Unix time of the last sweep
+	second  atomic.Int64 // Unix time of the last sweep
+	aborted atomic.Bool  // no answer is waited for any more
 
 	mu    sync.Mutex // guards conns
 	conns map[*loopConn]struct{}
@@ -104,6 +105,7 @@ func (ls *loopServer) stop() {
 
 // abort ends those too that wait for an answer.
 func (ls *loopServer) abort() {
+	ls.aborted.Store(true)
 	for _, c := range ls.all() {
 		c.drop()
 	}

@@ -106,7 +106,7 @@ func exchange(t testing.TB, l net.Listener, text []byte) (out []string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	go func() {
 		c.Write(text) // the other side may close before it has read all
 		c.(*net.TCPConn).CloseWrite()
@@ -233,7 +233,7 @@ func TestQuick_stop(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- d.stop(ctx, []net.Listener{l}, cancel) }()
-	idle.SetReadDeadline(time.Now().Add(10 * time.Second))
+	idle.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the idle connection: %v", err)
 	}

@@ -27,7 +27,7 @@ func TestStream_monitorFollowsTheLog(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	c := h.client(h.serve())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := c.Agent().Monitor(ctx, "loud"); !api.HasCode(err, api.CodeBadRequest) {
 		t.Errorf("unknown level: %v", err)
@@ -39,12 +39,11 @@ func TestStream_monitorFollowsTheLog(t *testing.T) {
 	defer lines.Close()
 	h.log.Info("not told")
 	h.log.Warn("told", "member", "m2")
-	buf := make([]byte, 4096)
-	n, err := lines.Read(buf)
+	got, err := bufio.NewReader(lines).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(buf[:n]); !strings.Contains(got, "told: member=m2") || strings.Contains(got, "not told") {
+	if !strings.Contains(got, "told: member=m2") || strings.Contains(got, "not told") {
 		t.Errorf("log: %s", got)
 	}
 }
@@ -54,7 +53,7 @@ func TestStream_monitorShowsRequestsThatTheAgentDoesNotLog(t *testing.T) {
 	h := newHarness(t)
 	h.log.SetLevel(hclog.Info)
 	c := h.client(h.serve())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	lines, err := c.Agent().Monitor(ctx, "debug")
 	if err != nil {
@@ -75,7 +74,7 @@ func TestStream_eventsTellOfChanges(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	c := h.client(h.serve())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	events, err := c.Agent().Events(ctx)
 	if err != nil {
@@ -151,7 +150,9 @@ func TestServer_runEndsStreamsAndWaits(t *testing.T) {
 	defer stream.Close()
 	waited := make(chan error, 1)
 	go func() {
-		_, _, err := c.Ring().Get(t.Context(), api.Wait{Index: 42, Max: time.Minute})
+		bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _, err := c.Ring().Get(bounded, api.Wait{Index: 42, Max: time.Minute})
 		waited <- err
 	}()
 	cancel()
@@ -160,7 +161,7 @@ func TestServer_runEndsStreamsAndWaits(t *testing.T) {
 		if err != nil {
 			t.Errorf("Run: %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Run does not end")
 	}
 	<-waited // answered or cut off, depending on how far it had come

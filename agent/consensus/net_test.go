@@ -57,7 +57,7 @@ func TestNode_movesWithoutALeader(t *testing.T) {
 		list = append(list, Server{ID: idOf(i), Addr: lookup(idOf(i)), Voter: true})
 	}
 	for _, n := range nodes {
-		if err := n.Bootstrap(t.Context(), list); err != nil {
+		if err := n.Bootstrap(t.Context(), list); err != nil && !errors.Is(err, ErrHasState) { // those before it may have been faster
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestNode_movesWithoutALeader(t *testing.T) {
 	for i, n := range nodes {
 		f.nodes[i] = &server{Node: n}
 	}
-	f.await(f.leader().change(t, 5).Epoch)
+	f.await(f.change(5).Epoch)
 	for i := range nodes { // all stop, and come back on other ports
 		if err := stops[i](); err != nil {
 			t.Error(err)
@@ -75,7 +75,7 @@ func TestNode_movesWithoutALeader(t *testing.T) {
 		nodes[i], stops[i] = start(i)
 		f.nodes[i] = &server{Node: nodes[i]}
 	}
-	f.await(f.leader().change(t, 6).Epoch)
+	f.await(f.change(6).Epoch)
 	for i := range nodes {
 		if err := stops[i](); err != nil {
 			t.Error(err)

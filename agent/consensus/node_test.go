@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"github.com/rondel-project/rondel/agent/member"
@@ -19,133 +18,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// fleet is some servers on one in-memory network. It is used from inside a
-// bubble, or with few real goroutines.
-type fleet struct {
-	t     *testing.T
-	nodes map[int]*server
-}
-
-type server struct {
-	*Node
-	id    member.ID
-	addr  string
-	trans *raft.InmemTransport
-	stop  func() error
-}
-
-func newFleet(t *testing.T) *fleet { return &fleet{t: t, nodes: make(map[int]*server)} }
-
-func idOf(i int) member.ID { return member.ID(fmt.Sprintf("%032x", i+1)) }
-
-// start runs server i at addr over what is in dir ("": memory).
-func (f *fleet) start(i int, addr, dir string, edit ...func(*Config)) *server {
-	f.t.Helper()
-	_, trans := raft.NewInmemTransportWithTimeout(raft.ServerAddress(addr), 500*time.Millisecond)
-	cfg := Config{ID: idOf(i), Dir: dir, Transport: trans}
-	for _, e := range edit {
-		e(&cfg)
-	}
-	n, err := Open(cfg)
-	if err != nil {
-		f.t.Fatalf("open server %d: %v", i, err)
-	}
-	s := &server{Node: n, id: cfg.ID, addr: addr, trans: trans}
-	f.nodes[i] = s
-	for j, o := range f.nodes {
-		if j != i {
-			o.trans.Connect(trans.LocalAddr(), trans)
-			trans.Connect(o.trans.LocalAddr(), o.trans)
-		}
-	}
-	ctx, cancel := context.WithCancel(f.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- n.Run(ctx) }()
-	s.stop = sync.OnceValue(func() error { cancel(); return <-done })
-	<-n.Ready()
-	return s
-}
-
-// kill ends server i; nobody reaches it any more.
-func (f *fleet) kill(i int) {
-	f.t.Helper()
-	s := f.nodes[i]
-	for _, o := range f.nodes {
-		o.trans.Disconnect(s.trans.LocalAddr())
-	}
-	s.trans.DisconnectAll()
-	delete(f.nodes, i)
-	if err := s.stop(); err != nil {
-		f.t.Errorf("server %d: %v", i, err)
-	}
-}
-
-func (f *fleet) stopAll() {
-	for i := range 16 {
-		if s := f.nodes[i]; s != nil {
-			if err := s.stop(); err != nil {
-				f.t.Errorf("server %d: %v", i, err)
-			}
-		}
-	}
-}
-
-func (f *fleet) bootstrap(n int) {
-	f.t.Helper()
-	var list []Server
-	for i := range n {
-		list = append(list, Server{ID: f.nodes[i].id, Addr: f.nodes[i].addr, Voter: true})
-	}
-	for i := range n {
-		if err := f.nodes[i].Bootstrap(f.t.Context(), list); err != nil {
-			f.t.Fatal(err)
-		}
-	}
-}
-
-// leader waits for one that all others follow.
-func (f *fleet) leader() *server {
-	f.t.Helper()
-	for range 600 {
-		for _, s := range f.nodes {
-			if s.Leading() && s.Verify(f.t.Context()) == nil {
-				return s
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	f.t.Fatal("no leader")
-	return nil
-}
-
-// await waits until all servers have the table of that epoch.
-func (f *fleet) await(e ring.Epoch) {
-	f.t.Helper()
-	for range 400 {
-		ok := true
-		for _, s := range f.nodes {
-			ok = ok && s.Table().Epoch >= e
-		}
-		if ok {
-			return
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	f.t.Fatalf("not all servers have epoch %d", e)
-}
-
-func (s *server) change(t *testing.T, next member.Number) *ring.Table {
-	t.Helper()
-	if err := s.Barrier(t.Context()); err != nil { // a new leader has to apply what there is first
-		t.Fatal(err)
-	}
-	table, err := s.Propose(t.Context(), &ring.Change{Base: s.Table().Epoch, NextNum: next})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
 
 func TestNode_failover(t *testing.T) {
 	t.Parallel()
@@ -276,20 +148,26 @@ func TestNode_newAddressAfterRestart(t *testing.T) {
 	f.bootstrap(3)
 	l := f.leader()
 	moved := slices.IndexFunc([]*server{f.nodes[0], f.nodes[1], f.nodes[2]}, func(s *server) bool { return s != l })
-	f.await(l.change(t, 5).Epoch)
+	f.await(f.change(5).Epoch)
 	f.kill(moved)
-	table := l.change(t, 6)
+	table := f.change(6)
 	s := f.start(moved, "elsewhere", filepath.Join(dir, fmt.Sprint(moved)))
 	if !s.HasState() {
 		t.Error("restarted server has no state")
 	}
-	if err := l.AddVoter(t.Context(), s.id, s.addr); err != nil {
-		t.Fatal(err)
-	}
+	f.byLeader("tell the new address", func(l *server) error { return l.AddVoter(t.Context(), s.id, s.addr) })
 	f.await(table.Epoch)
-	list, _, stale, err := l.Servers(t.Context())
-	if err != nil || stale || len(list) != 3 {
-		t.Fatalf("servers %v, stale %v, error %v", list, stale, err)
+	var list []Server
+	f.byLeader("name the servers", func(l *server) error {
+		now, _, stale, err := l.Servers(t.Context())
+		if stale {
+			err = errors.Join(err, errors.New("stale"))
+		}
+		list = now
+		return err
+	})
+	if len(list) != 3 {
+		t.Fatalf("servers %v", list)
 	}
 	for _, have := range list {
 		if have.ID == s.id && have.Addr != "elsewhere" {

@@ -43,14 +43,14 @@ func socketAgent(t *testing.T, name string, change func(*gossip.Options)) (*goss
 	return g, stop
 }
 
-func eventually(t *testing.T, what string, limit time.Duration, ok func() bool) {
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
+			t.Fatalf("not in time: %s", what)
 		}
 		<-tick.C
 	}
@@ -61,16 +61,20 @@ func TestGossip_sockets(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
 		// The library's last timers end by themselves.
-		eventually(t, "no goroutine is left", 15*time.Second, func() bool { return goleak.Find(before) == nil })
+		eventually(t, "no goroutine is left", func() bool { return goleak.Find(before) == nil })
 	})
 	key := func(o *gossip.Options) { o.Keys = []string{"MDEyMzQ1Njc4OWFiY2RlZg=="} }
 	a, _ := socketAgent(t, "a", key)
 	b, _ := socketAgent(t, "b", key)
 	c, stopC := socketAgent(t, "c", key)
 	for _, g := range []*gossip.Gossip{b, c} {
-		if n, err := g.Join(t.Context(), []string{a.Addr().String()}); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		eventually(t, "it joins", func() bool {
+			n, err := g.Join(t.Context(), []string{a.Addr().String()})
+			if err != nil {
+				t.Log(err) // on a busy machine it may be too late
+			}
+			return n == 1
+		})
 	}
 	alive := func(g *gossip.Gossip) (n int) {
 		for _, m := range g.Members() {
@@ -80,9 +84,9 @@ func TestGossip_sockets(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "all see all", 10*time.Second, func() bool { return alive(a) == 3 && alive(b) == 3 && alive(c) == 3 })
+	eventually(t, "all see all", func() bool { return alive(a) == 3 && alive(b) == 3 && alive(c) == 3 })
 	c.SetLocal("long", []byte(strings.Repeat("x", 100_000)))
-	eventually(t, "a long record arrives", 10*time.Second, func() bool { return len(b.Records(c.Self().ID)["long"]) == 100_000 })
+	eventually(t, "a long record arrives", func() bool { return len(b.Records(c.Self().ID)["long"]) == 100_000 })
 
 	// A stranger that speaks something else is sent away and harms nobody.
 	conn, err := net.Dial("tcp", a.Addr().String())
@@ -107,5 +111,5 @@ func TestGossip_sockets(t *testing.T) {
 	if err := stopC(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the dead one is failed", 15*time.Second, func() bool { return alive(a) == 2 && alive(b) == 2 })
+	eventually(t, "the dead one is failed", func() bool { return alive(a) == 2 && alive(b) == 2 })
 }

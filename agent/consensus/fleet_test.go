@@ -107,7 +107,7 @@ func (f *fleet) leader() *server {
 				return s
 			}
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 	f.t.Fatal("no leader")
 	return nil
@@ -124,7 +124,7 @@ func (f *fleet) await(e ring.Epoch) {
 		if ok {
 			return
 		}
-		time.Sleep(25 * time.Millisecond)
+		<-time.After(25 * time.Millisecond)
 	}
 	f.t.Fatalf("not all servers have epoch %d", e)
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"go.uber.org/goleak"
+	"github.com/rondel-project/rondel/agent/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func sample() Entry {
 	return Entry{

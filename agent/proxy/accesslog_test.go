@@ -193,9 +193,6 @@ func TestAccessLog_saysWhyAnInstanceWasChosen(t *testing.T) {
 func TestAccessLog_saysWhatEndedIt(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Timeouts.Response = 150 * time.Millisecond
-	cfg.Timeouts.Header = 150 * time.Millisecond
-	cfg.Timeouts.Body = 150 * time.Millisecond
 	shop := DefaultRoute("shop")
 	shop.Host = "x"
 	cfg.Routes = []Route{shop}
@@ -230,11 +227,20 @@ func TestAccessLog_saysWhatEndedIt(t *testing.T) {
 		}
 	})
 	r, next := logged(t, cfg, instanceOf(a, "m1"))
+	within := func(change func(*Timeouts)) {
+		t.Helper()
+		now := cfg
+		if change != nil {
+			change(&now.Timeouts)
+		}
+		if err := r.Reload(unhurried(now)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		ask, end string
 		status   int
 	}{
-		{"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", "instance_timeout", 504},
 		{"POST /break HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "instance", 502},
 		{"GET /cut HTTP/1.1\r\nHost: x\r\n\r\n", "instance", 200},
 		{"GET /nonsense HTTP/1.1\r\nHost: x\r\n\r\n", "invalid_answer", 502},
@@ -242,8 +248,6 @@ func TestAccessLog_saysWhatEndedIt(t *testing.T) {
 		{"GET / HTTP/1.1\r\nHost: x\r\nbad\r\n\r\n", "refused", 400},
 		{"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 70<<10) + "\r\n\r\n", "refused", 431},
 		{"GET /" + strings.Repeat("a", 70<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", "refused", 414},
-		{"GET / HTTP/1.1\r\nHost:", "client_timeout", 408},
-		{"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf", "client_timeout", 408},
 		{"POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "refused", 400},
 	} {
 		nc, br := r.send(t, c.ask)
@@ -253,11 +257,32 @@ func TestAccessLog_saysWhatEndedIt(t *testing.T) {
 		nc.Close()
 		if l := next(); l.End != c.end || l.Status != c.status {
 			t.Errorf("%.40q: %+v, want %s %d", c.ask, l, c.end, c.status)
-		} else if l.Status == 408 && l.Method == "" && l.Head < 100 {
-			t.Errorf("the head took %v ms", l.Head)
 		}
 	}
-	nc, _ := r.send(t, "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+	within(func(t *Timeouts) { t.Response = 150 * time.Millisecond })
+	r.request(t, "/slow", "")
+	if l := next(); l.End != "instance_timeout" || l.Status != 504 {
+		t.Errorf("a slow answer: %+v", l)
+	}
+	within(func(t *Timeouts) { t.Body = 2 * time.Second }) // in which the answer has to leave, too
+	_, br := r.send(t, "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf")
+	read(t, br, "POST")
+	if l := next(); l.End != "client_timeout" || l.Status != 408 {
+		t.Errorf("a slow body: %+v", l)
+	}
+	// A connection that has been of use is given time for the first byte of a head.
+	within(nil)
+	nc, br := r.send(t, "GET / HTTP/1.1\r\nHost: other\r\n\r\n")
+	read(t, br, "GET")
+	next()
+	within(func(t *Timeouts) { t.Header = 150 * time.Millisecond })
+	io.WriteString(nc, "GET / HTTP/1.1\r\nHost:")
+	read(t, br, "GET")
+	if l := next(); l.End != "client_timeout" || l.Status != 408 || l.Method != "" || l.Head < 100 {
+		t.Errorf("a slow head: %+v", l)
+	}
+	within(nil)
+	nc, _ = r.send(t, "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-began
 	nc.Close()
 	if l := next(); l.End != "client" || l.Status != 499 || l.First != nil || l.Instance != "a1@m1" {

@@ -104,7 +104,7 @@ func TestFraming_limits(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer nc.Close()
-			nc.SetDeadline(time.Now().Add(10 * time.Second))
+			nc.SetDeadline(time.Now().Add(patience))
 			sent := make(chan struct{})
 			go func() {
 				defer close(sent)
@@ -122,16 +122,21 @@ func TestFraming_limits(t *testing.T) {
 
 func TestFraming_slowHead(t *testing.T) {
 	t.Parallel()
-	cfg := DefaultConfig()
-	cfg.Timeouts.Header = 100 * time.Millisecond
 	a := startApp(t, "a1", echo("a1"))
-	r := startRig(t, setup{cfg: Config{Timeouts: cfg.Timeouts}, apps: []Instance{instanceOf(a, "m1")}})
-	_, br := r.send(t, "GET / HT")
+	cfg := routed(func(*Route) {})
+	r := startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(a, "m1")}})
+	nc, br := r.send(t, getRequest) // one that never said anything would be closed without an answer
+	read(t, br, "GET")
+	cfg.Timeouts.Header = 100 * time.Millisecond
+	if err := r.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(nc, "GET / HT")
 	if resp, _ := read(t, br, "GET"); resp.StatusCode != 408 {
 		t.Errorf("status %d", resp.StatusCode)
 	}
 	_, br = r.send(t, "")
-	if b, _ := io.ReadAll(br); len(b) > 0 {
-		t.Errorf("a silent client got %q", b)
+	if b, err := io.ReadAll(br); len(b) > 0 || err != nil {
+		t.Errorf("a silent client got %q, %v", b, err)
 	}
 }

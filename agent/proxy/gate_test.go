@@ -23,7 +23,12 @@ func limitRig(t *testing.T, change func(*Config)) *rig {
 	cfg := DefaultConfig()
 	cfg.Routes = []Route{DefaultRoute("shop")}
 	change(&cfg)
-	a := startApp(t, "a1", func(nc net.Conn) {
+	return startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(limitApp(t), "m1")}})
+}
+
+func limitApp(t *testing.T) *app {
+	t.Helper()
+	return startApp(t, "a1", func(nc net.Conn) {
 		br := bufio.NewReader(nc)
 		for {
 			q, err := http.ReadRequest(br)
@@ -33,7 +38,6 @@ func limitRig(t *testing.T, change func(*Config)) *rig {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		}
 	})
-	return startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(a, "m1")}})
 }
 
 const plainGet = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -74,7 +78,7 @@ func TestLimits_connectionsMakeRoomOrWait(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	busy[0].Close()
-	nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	nc.SetReadDeadline(time.Now().Add(patience))
 	if resp, _ := read(t, bufio.NewReader(nc), "GET"); resp.StatusCode != 200 {
 		t.Errorf("in its turn: %d", resp.StatusCode)
 	}
@@ -98,7 +102,7 @@ func TestLimits_connectionsOverHTTP2MakeRoom(t *testing.T) {
 		t.Errorf("one too many got %v", err)
 	}
 	busy.fr.WriteRSTStream(1, http2.ErrCodeCancel)
-	nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	nc.SetReadDeadline(time.Now().Add(patience))
 	if resp, _ := read(t, bufio.NewReader(nc), "GET"); resp.StatusCode != 200 {
 		t.Errorf("in its place: %d", resp.StatusCode)
 	}
@@ -130,7 +134,7 @@ func TestLimits_connectionsOfOneClient(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer nc.Close()
-				nc.SetDeadline(time.Now().Add(10 * time.Second))
+				nc.SetDeadline(time.Now().Add(patience))
 				io.WriteString(nc, plainGet)
 				_, err = http.ReadResponse(bufio.NewReader(nc), nil)
 				return err == nil
@@ -176,14 +180,17 @@ func TestLimits_connectionsOfNamedClients(t *testing.T) {
 func TestListen_changesWithoutADrop(t *testing.T) {
 	t.Parallel()
 	listen := func() net.Listener {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := listen(t)
+		hold(t, ln) // nobody else may answer there when it is closed
 		return ln
 	}
 	first, second, kept := listen(), listen(), listen()
-	r := limitRig(t, func(*Config) {})
+	p, err := New(Options{Config: routed(func(*Route) {})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetInstances([]Instance{instanceOf(limitApp(t), "m1")})
+	r := serveRigOn(t, p, listen())
 	own := r.addr
 	r.get(t, "") // it runs
 	r.Listen(first, kept)
@@ -228,7 +235,7 @@ func TestListen_changesWithoutADrop(t *testing.T) {
 					mu.Unlock()
 					return
 				}
-				nc.SetDeadline(time.Now().Add(10 * time.Second))
+				nc.SetDeadline(time.Now().Add(patience))
 				if err := ask(nc, bufio.NewReader(nc)); err != nil {
 					mu.Lock()
 					failed = append(failed, fmt.Errorf("%s: %w", ln.Addr(), err))
@@ -250,7 +257,7 @@ func TestListen_changesWithoutADrop(t *testing.T) {
 		// One connection may have been made between the last accept and the close.
 		t.Errorf("failed %v, refused %v", failed, refused)
 	}
-	old.SetDeadline(time.Now().Add(10 * time.Second))
+	old.SetDeadline(time.Now().Add(patience))
 	if err := ask(old, oldReader); err != nil {
 		t.Errorf("a connection of the closed listener: %v", err)
 	}
@@ -294,7 +301,7 @@ func TestReload_aHundredTimesUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				nc.SetDeadline(time.Now().Add(10 * time.Second))
+				nc.SetDeadline(time.Now().Add(patience))
 				fmt.Fprintf(nc, "POST /%d/%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi", n, i)
 				resp, err := http.ReadResponse(br, nil)
 				if err != nil {
@@ -318,7 +325,7 @@ func TestReload_aHundredTimesUnderLoad(t *testing.T) {
 		if i%10 == 9 {
 			next.Routes = next.Routes[:1] // and is gone, for a while
 		}
-		if err := r.Reload(next); err != nil {
+		if err := r.Reload(unhurried(next)); err != nil {
 			t.Fatal(err)
 		}
 		r.SetInstances(list)
@@ -326,7 +333,7 @@ func TestReload_aHundredTimesUnderLoad(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	for i, nc := range conns {
-		nc.SetDeadline(time.Now().Add(10 * time.Second))
+		nc.SetDeadline(time.Now().Add(patience))
 		io.WriteString(nc, "ping")
 		b := make([]byte, 4)
 		if _, err := io.ReadFull(tunnels[i], b); err != nil || string(b) != "ping" {

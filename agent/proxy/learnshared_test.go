@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/member"
 )
@@ -253,6 +254,7 @@ func TestLearn_nobodyCanTell(t *testing.T) {
 	c := newCluster(t, nil)
 	c.shared.silence(true)
 	c.ask(t, 0, "/login", "Give: cookie=v\r\n")
+	began := time.Now()
 	first, _, _, _ := c.ask(t, 1, "/", "Cookie: JSESSIONID=z\r\n")
 	c.shared.mu.Lock()
 	c.shared.kept["shop|z"] = "another"
@@ -267,8 +269,9 @@ func TestLearn_nobodyCanTell(t *testing.T) {
 			t.Errorf("%s, after %s", a, first)
 		}
 	}
-	if now := c.shared.asked(); now > asked+2 {
-		t.Errorf("asked %d times more", now-asked)
+	// The first answer has been a while ago, perhaps; those that follow are good for longer.
+	if more, most := c.shared.asked()-asked, 1+int(time.Since(began)/findRetry); more > most {
+		t.Errorf("asked %d times more, at most %d are due", more, most)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func TestRun_stopsGracefully(t *testing.T) {
 	t.Parallel()
 	began, goOn := make(chan struct{}), make(chan struct{})
-	r, _ := one(t, func(nc net.Conn) {
+	a := startApp(t, "a1", func(nc net.Conn) {
 		br := bufio.NewReader(nc)
 		for {
 			q, err := http.ReadRequest(br)
@@ -29,6 +29,14 @@ func TestRun_stopsGracefully(t *testing.T) {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		}
 	})
+	p, err := New(Options{Config: routed(func(*Route) {})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetInstances([]Instance{instanceOf(a, "m1")})
+	ln := listen(t)
+	hold(t, ln) // nobody else may answer there when it is closed
+	r := serveRigOn(t, p, ln)
 	_, idle := r.send(t, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	read(t, idle, "GET")
 	_, busy := r.send(t, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -89,7 +97,7 @@ func TestRun_timeouts(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Routes = []Route{DefaultRoute("shop")}
 	cfg.Timeouts.Response = 200 * time.Millisecond
-	cfg.Timeouts.Body = 200 * time.Millisecond
+	cfg.Timeouts.Body = 2 * time.Second // in which answers have to leave, too
 	a := startApp(t, "a1", func(nc net.Conn) { io.Copy(io.Discard, nc) })
 	r := startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(a, "m1")}})
 	for text, want := range map[string]int{

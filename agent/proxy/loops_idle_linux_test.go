@@ -13,7 +13,7 @@ import (
 // else a long download's connection would end just when it could be used again.
 func TestLoops_idleFromTheEndOfTheAnswer(t *testing.T) {
 	t.Parallel()
-	last := make(chan time.Time, 1)
+	goOn := make(chan struct{})
 	r, _ := one(t, func(nc net.Conn) {
 		br := bufio.NewReader(nc)
 		for {
@@ -26,16 +26,29 @@ func TestLoops_idleFromTheEndOfTheAnswer(t *testing.T) {
 				continue
 			}
 			io.WriteString(nc, head200+"Content-Length: 2\r\n\r\no")
-			<-time.After(3 * watchAfter)
-			last <- time.Now()
+			<-goOn
 			io.WriteString(nc, "k")
 		}
 	})
 	nc, br := r.send(t, canary)
 	read(t, br, "GET") // the instance's connection is there from now on
 	io.WriteString(nc, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+	if b, err := br.ReadByte(); err != nil {
+		t.Fatalf("%q %v", b, err)
+	}
+	br.UnreadByte()
+	eventually(t, "the answer is known to take long, here or in a goroutine", func() bool {
+		slow := true
+		r.loops.each(func(w *worker) {
+			for _, l := range w.clients {
+				slow = slow && l.slow
+			}
+		})
+		return slow
+	})
+	end := time.Now()
+	close(goOn)
 	read(t, br, "GET")
-	end := <-last
 	eventually(t, "the client waits in a loop", func() bool {
 		waits := false
 		r.loops.each(func(w *worker) {

@@ -66,7 +66,8 @@ func talk(t *testing.T, nc net.Conn, br *bufio.Reader, request string) string {
 func TestLoops_connectionsWaitInLoops(t *testing.T) {
 	t.Parallel()
 	a := startApp(t, "a1", echo("a1"))
-	r := startRig(t, setup{loops: 2, apps: []Instance{instanceOf(a, "m1")}})
+	cfg := configWith(func(c *Config) { c.Timeouts.Header = time.Minute }) // the last ones have to wait for their first turn
+	r := startRig(t, setup{cfg: cfg, loops: 2, apps: []Instance{instanceOf(a, "m1")}})
 	const clients = 40
 	ncs, brs := make([]net.Conn, clients), make([]*bufio.Reader, clients)
 	for i := range ncs {
@@ -78,11 +79,13 @@ func TestLoops_connectionsWaitInLoops(t *testing.T) {
 			if body := talk(t, nc, brs[i], "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(body, "a1 "+path+" ") {
 				t.Fatalf("%s was answered %q", path, body)
 			}
+			// The answer is there a moment before its connection can carry another request.
+			eventually(t, "nothing is under way", func() bool { return r.Totals().InFlight == 0 })
 		}
 	}
 	r.settle(t, clients)
-	// Two, one in each loop, and a few more where an answer took long and had a goroutine.
-	if _, seen := a.conns(); seen > clients/2 {
+	// One in each loop, as a rule; after an answer that took long it rests elsewhere.
+	if _, seen := a.conns(); seen > clients/4 {
 		t.Errorf("one request after another took %d connections to the instance in two loops", seen)
 	}
 	for _, nc := range ncs {
@@ -238,8 +241,10 @@ func TestLoops_bodyBehindItsHead(t *testing.T) {
 		})
 		return n
 	}
+	// On a busy machine it may be a goroutine already that waits for the body.
+	waited := func() bool { _, _, goroutines := r.where(); return rests()+goroutines == 1 }
 	io.WriteString(nc, head)
-	eventually(t, "the body is waited for", func() bool { return rests() == 1 })
+	eventually(t, "the body is waited for", waited)
 	io.WriteString(nc, "h")
 	if body := talk(t, nc, br, "ello"); body != "ok" || <-got != "h" {
 		t.Errorf("answered %q", body)
@@ -255,7 +260,7 @@ func TestLoops_bodyBehindItsHead(t *testing.T) {
 	r.settle(t, 1)
 	// A stop lets it finish too.
 	io.WriteString(nc, head)
-	eventually(t, "the body is waited for", func() bool { return rests() == 1 })
+	eventually(t, "the body is waited for", waited)
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stop() }()
 	eventually(t, "it is looked after", func() bool { return rests() == 0 })
@@ -278,6 +283,7 @@ func TestLoops_pipelined(t *testing.T) {
 		fmt.Fprintf(&all, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", n)
 	}
 	nc, br := r.send(t, "")
+	nc.SetDeadline(time.Now().Add(2 * time.Minute)) // they are many for a busy machine
 	written := make(chan error, 1)
 	go func() {
 		_, err := io.WriteString(nc, all.String())
@@ -336,7 +342,10 @@ func TestLoops_slowReaders(t *testing.T) {
 		return n == 1
 	}
 	io.WriteString(nc, ask8)
-	eventually(t, "it takes no more", func() bool { return blocked(r) })
+	eventually(t, "it takes no more", func() bool {
+		_, _, goroutines := r.where() // where an answer is carried that was slow to begin
+		return blocked(r) || goroutines == 1
+	})
 	other, otherReader := r.send(t, "")
 	other.SetDeadline(time.Now().Add(time.Minute))
 	talk(t, other, otherReader, getRequest)
@@ -348,14 +357,22 @@ func TestLoops_slowReaders(t *testing.T) {
 	}
 	r.settle(t, 2)
 	// One that never reads ends.
-	cfg := configWith(func(c *Config) { c.Timeouts.Body = 200 * time.Millisecond })
+	cfg := configWith(func(*Config) {})
 	r = startRig(t, setup{cfg: cfg, loops: 1, apps: []Instance{instanceOf(a, "m1")}})
 	nc, br = r.send(t, "")
 	talk(t, nc, br, getRequest)
 	other, otherReader = r.send(t, "")
 	talk(t, other, otherReader, getRequest)
+	short := cfg
+	short.Timeouts.Body = 200 * time.Millisecond
+	if err := r.Reload(short); err != nil {
+		t.Fatal(err)
+	}
 	io.WriteString(nc, ask8)
 	r.settle(t, 1)
+	if err := r.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
 	talk(t, other, otherReader, getRequest)
 }
 
@@ -364,29 +381,41 @@ func TestLoops_instanceClosesResting(t *testing.T) {
 	t.Parallel()
 	hangUp := make(chan struct{}, 10)
 	a := startApp(t, "a1", func(nc net.Conn) {
-		go echo("a1")(nc)
-		<-hangUp
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			echo("a1")(nc)
+		}()
+		select {
+		case <-hangUp:
+		case <-ended:
+		}
 	})
 	r := startRig(t, setup{loops: 1, apps: []Instance{instanceOf(a, "m1")}})
 	nc, br := r.send(t, "")
+	rest := func() { // not before an answer was so quick that the loop has carried it
+		t.Helper()
+		eventually(t, "one rests", func() bool {
+			talk(t, nc, br, getRequest)
+			eventually(t, "nothing is under way", func() bool { return r.Totals().InFlight == 0 })
+			return r.resting() == 1
+		})
+	}
 	for n := range 5 {
-		talk(t, nc, br, getRequest)
-		talk(t, nc, br, getRequest)
-		eventually(t, "one rests", func() bool { return r.resting() == 1 })
+		rest()
 		hangUp <- struct{}{}
 		eventually(t, "it is gone", func() bool { return r.resting() == 0 })
 		if body := talk(t, nc, br, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"); body != "a1 / "+strings.Fields(body)[2]+" 2" {
 			t.Fatalf("round %d: %q", n, body)
 		}
+		eventually(t, "nothing is under way", func() bool { return r.Totals().InFlight == 0 })
 	}
 	if f := r.Totals().Failures; f != 0 {
 		t.Errorf("%d failures were counted", f)
 	}
-	talk(t, nc, br, getRequest)
-	eventually(t, "one rests", func() bool { return r.resting() == 1 })
+	rest()
 	r.SetInstances(nil)
-	eventually(t, "those of an instance that is gone are closed", func() bool { return r.resting() == 0 })
-	hangUp <- struct{}{}
+	eventually(t, "those of an instance that is gone are closed", func() bool { open, _ := a.conns(); return r.resting() == 0 && open == 0 })
 }
 
 // A client that leaves ends its request at the instance, whatever that is at.
@@ -510,9 +539,12 @@ func TestLoops_stop(t *testing.T) {
 func TestLoops_headInPieces(t *testing.T) {
 	t.Parallel()
 	a := startApp(t, "a1", echo("a1"))
-	cfg := configWith(func(c *Config) { c.Timeouts.Header = 500 * time.Millisecond })
+	cfg := configWith(func(*Config) {})
 	r := startRig(t, setup{cfg: cfg, loops: 1, apps: []Instance{instanceOf(a, "m1")}})
-	slow, slowReader := r.send(t, "GET / HT")
+	slow, slowReader := r.send(t, "")
+	talk(t, slow, slowReader, getRequest) // one that never said anything would be closed without an answer
+	r.settle(t, 1)
+	io.WriteString(slow, "GET / HT")
 	nc, br := r.send(t, "")
 	for _, b := range []byte(getRequest) {
 		if _, err := nc.Write([]byte{b}); err != nil {
@@ -520,6 +552,10 @@ func TestLoops_headInPieces(t *testing.T) {
 		}
 	}
 	read(t, br, "GET")
+	cfg.Timeouts.Header = 100 * time.Millisecond
+	if err := r.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
 	resp, _ := read(t, slowReader, "GET")
 	if resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("status %d, want 408", resp.StatusCode)

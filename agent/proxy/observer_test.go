@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,7 +84,7 @@ func TestObserver_hearsOfRoutesAndRequests(t *testing.T) {
 	n := &notes{}
 	cfg := DefaultConfig()
 	cfg.Routes = []Route{DefaultRoute("shop")}
-	p, err := New(Options{Config: cfg, Sessions: newSessions(), TagKey: []byte("k"), Observe: n})
+	p, err := New(Options{Config: unhurried(cfg), Sessions: newSessions(), TagKey: []byte("k"), Observe: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +102,7 @@ func TestObserver_hearsOfRoutesAndRequests(t *testing.T) {
 	expect("the instance's answer", "shop 404")
 	for path, want := range map[string]string{"/break": "shop 502", "/cut": "shop 200"} {
 		n.clear()
-		nc, br := r.send(t, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		nc, br := r.send(t, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		io.Copy(io.Discard, br)
 		nc.Close()
 		// A first try over a kept connection may find it closed.
@@ -120,17 +119,24 @@ func TestObserver_hearsOfRoutesAndRequests(t *testing.T) {
 	eventually(t, "the upgrade, while it lasts", func() bool { return strings.HasSuffix(n.all(), "shop 101") })
 	nc.Close()
 	eventually(t, "the end of the tunnel", func() bool { return r.Totals().InFlight == 0 })
-	n.clear()
 	list := []Instance{instanceOf(a, "m1"), {Service: "shop", ID: "a0", Member: "m0", Addr: dead.addr(), Weight: 1, Health: Passing}}
 	p.SetInstances(list)
-	r.request(t, "/", "")
-	r.request(t, "/", "")
-	want := []string{"shop 404", "shop 404", "shop again"}
-	eventually(t, "one more try", func() bool {
-		got := strings.Split(n.all(), ", ")
-		slices.Sort(got)
-		return slices.Equal(got, want)
-	})
+	again := 0
+	for range 2 { // one for each of them
+		n.clear()
+		r.request(t, "/", "")
+		eventually(t, "an answer", func() bool { return strings.HasSuffix(n.all(), "shop 404") })
+		switch got := n.all(); got {
+		case "shop 404":
+		case "shop again, shop 404":
+			again++
+		default:
+			t.Errorf("heard of %q", got)
+		}
+	}
+	if again == 0 {
+		t.Error("one more try was not heard of")
+	}
 	n.clear()
 	two := cfg
 	two.Routes = []Route{DefaultRoute("cart")}

@@ -38,7 +38,7 @@ func ejecting(t *testing.T, cfg Config, apps ...Instance) (*rig, *logText) {
 	t.Helper()
 	l := &logText{}
 	sess := newSessions()
-	p, err := New(Options{Config: cfg, Sessions: sess, TagKey: []byte("secret"), Log: hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: l})})
+	p, err := New(Options{Config: unhurried(cfg), Sessions: sess, TagKey: []byte("secret"), Log: hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: l})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,13 +99,27 @@ func (s *switched) recover() {
 	s.endAll()
 }
 
+// letIn lets an instance's ejection be over.
+func (r *rig) letIn(t *testing.T, id string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now().UnixNano()
+	for k, b := range r.backends {
+		if k.id == id {
+			b.back.Store(now)
+			b.suspect.Store(now)
+		}
+	}
+}
+
 // An instance that breaks off one request after another is ejected, with one
 // line in the log; its clients are bound anew, once, and it comes back.
 func TestOutlier_brokenAnswers(t *testing.T) {
 	t.Parallel()
 	bad, good := startSwitched(t, "bad"), startApp(t, "good", echo("good"))
 	cfg := routed(func(r *Route) {
-		r.Outlier = Outlier{Failures: 3, For: 2 * time.Second, AtMost: time.Minute, Percent: 50}
+		r.Outlier = Outlier{Failures: 3, For: time.Hour, AtMost: time.Hour, Percent: 50}
 	})
 	r, log := ejecting(t, cfg, instanceOf(bad.app, "m1"), instanceOf(good, "m2"))
 	cookies := map[string]string{}
@@ -145,6 +159,7 @@ func TestOutlier_brokenAnswers(t *testing.T) {
 		t.Errorf("%d more connections to the ejected one", now-seen)
 	}
 	bad.recover()
+	r.letIn(t, "bad")
 	eventually(t, "the ejected one gets new clients again", func() bool {
 		name, _, _ := r.get(t, "")
 		return name == "bad"

@@ -28,8 +28,10 @@ func TestTimeouts_ofARoute(t *testing.T) {
 	cfg := routesOf(func(cfg *Config, own *Route) {
 		cfg.Timeouts.Response = time.Minute
 		own.Timeouts.Response = 150 * time.Millisecond
-		own.Timeouts.Tunnel = 150 * time.Millisecond
 	})
+	silent := DefaultRoute("shop")
+	silent.Name, silent.Path, silent.Timeouts.Tunnel = "silent", "/silent", 150*time.Millisecond
+	cfg.Routes = append(cfg.Routes, silent)
 	a := startApp(t, "a1", func(nc net.Conn) {
 		br := bufio.NewReader(nc)
 		for {
@@ -62,7 +64,7 @@ func TestTimeouts_ofARoute(t *testing.T) {
 	if l := next(); l.End != "instance_timeout" || l.Route != "own" {
 		t.Errorf("a slow answer: %+v", l)
 	}
-	_, br = r.send(t, "GET /own/stall HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, br = r.send(t, "GET /silent/stall HTTP/1.1\r\nHost: x\r\n\r\n")
 	resp, err := http.ReadResponse(br, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -74,22 +76,22 @@ func TestTimeouts_ofARoute(t *testing.T) {
 		t.Errorf("an answer that stalls: %+v", l)
 	}
 	// The same where an event loop carries it.
-	nc, br := r.send(t, "GET /own/ok HTTP/1.1\r\nHost: x\r\n\r\n")
+	nc, br := r.send(t, "GET /silent/ok HTTP/1.1\r\nHost: x\r\n\r\n")
 	for range 3 {
 		read(t, br, "GET")
 		next()
-		io.WriteString(nc, "GET /own/ok HTTP/1.1\r\nHost: x\r\n\r\n")
+		io.WriteString(nc, "GET /silent/ok HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
 	read(t, br, "GET")
 	next()
-	io.WriteString(nc, "GET /own/stall HTTP/1.1\r\nHost: x\r\n\r\n")
+	io.WriteString(nc, "GET /silent/stall HTTP/1.1\r\nHost: x\r\n\r\n")
 	if b, err := io.ReadAll(br); !strings.HasSuffix(string(b), "half") || err != nil {
 		t.Errorf("an answer that stalls, in a loop: %q %v", b, err)
 	}
 	if l := next(); l.End != "instance_timeout" || l.Status != 200 {
 		t.Errorf("an answer that stalls, in a loop: %+v", l)
 	}
-	_, br = r.send(t, "GET /own/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	_, br = r.send(t, "GET /silent/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatal(err)
 	}
@@ -183,7 +185,7 @@ func TestPace_countsOverAPeriod(t *testing.T) {
 func TestLimits_aTrickleOfABodyEnds(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Timeouts.Body = 200 * time.Millisecond
+	cfg.Timeouts.Body = 2 * time.Second // in which the answer has to leave, too
 	cfg.Limits.MinRate = 1000
 	cfg.Routes = []Route{DefaultRoute("shop")}
 	a := startApp(t, "a1", echo("a1"))
@@ -215,7 +217,7 @@ func TestLimits_aTrickleOfABodyEnds(t *testing.T) {
 func TestTimeouts_aClientThatNeverReads(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Timeouts.Body = 200 * time.Millisecond
+	cfg.Timeouts.Body = 2 * time.Second // in which it has to take the head
 	cfg.Routes = []Route{DefaultRoute("shop")}
 	ended := make(chan struct{})
 	a := startApp(t, "a1", func(nc net.Conn) {

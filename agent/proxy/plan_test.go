@@ -109,11 +109,15 @@ func TestBalance_weightsHold(t *testing.T) {
 				sum += w
 			}
 			rt := routeOver(how, weights...)
-			count := rt.pickN(10_000, 12345)
+			clients := 10_000
+			if how == Random {
+				clients *= 10 // among so few chance is off by so much, once in a while
+			}
+			count := rt.pickN(clients, 12345)
 			for n, w := range weights {
 				id := rt.group.members[n].ID
-				want := 10_000 * w / sum
-				if d := count[id] - want; d < -200 || d > 200 || w == 0 && count[id] > 0 {
+				want := clients * w / sum
+				if d, most := count[id]-want, clients/50; d < -most || d > most || w == 0 && count[id] > 0 {
 					t.Errorf("%d: of %v instance %d got %d, want %d", how, weights, n, count[id], want)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondel-project/rondel/agent/proxyproto"
 )
@@ -164,7 +165,7 @@ func TestBackend_reachWithoutAClient(t *testing.T) {
 	got := make(chan string, 1)
 	a := startApp(t, "a1", told(t, got))
 	b := newBackend(key{addr: a.addr(), sendProxy: "v2"}, nil, nil, 0, nil)
-	nc, err := b.reach(nil, DefaultConfig().Timeouts.Connect)
+	nc, err := b.reach(nil, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func TestBackend_reachWithoutAClient(t *testing.T) {
 		t.Errorf("%q", h)
 	}
 	unknown := peerAt(netip.AddrPort{}, netip.AddrPort{})
-	if nc, err = b.reach(unknown, DefaultConfig().Timeouts.Connect); err != nil {
+	if nc, err = b.reach(unknown, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	nc.Close()

@@ -121,16 +121,23 @@ func TestQueue_inOrder(t *testing.T) {
 func TestQueue_fullAndTooLong(t *testing.T) {
 	t.Parallel()
 	a := startGated(t, "a")
-	r := startRig(t, setup{cfg: routed(func(r *Route) { r.Queue = Queue{Length: 1, Timeout: 300 * time.Millisecond} }), apps: []Instance{limited(a, "m1", 1)}})
+	cfg := routed(func(r *Route) { r.Queue = Queue{Length: 1, Timeout: time.Hour} })
+	r := startRig(t, setup{cfg: cfg, apps: []Instance{limited(a, "m1", 1)}})
 	r.ask(t, "/1", "")
 	<-a.came
-	_, slow := r.ask(t, "/2", "")
+	gone, _ := r.ask(t, "/2", "")
 	eventually(t, "one waits", func() bool { return r.waiting("shop") == 1 })
 	resp, body := r.request(t, "/3", "")
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "no more can wait") {
 		t.Errorf("%s %v %s", resp.Status, resp.Header, body)
 	}
-	resp, body = read(t, slow, "GET")
+	gone.Close()
+	eventually(t, "none waits", func() bool { return r.waiting("shop") == 0 })
+	cfg.Routes[0].Queue.Timeout = 50 * time.Millisecond
+	if err := r.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	resp, body = r.request(t, "/4", "")
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "none became free in time") {
 		t.Errorf("%s %v %s", resp.Status, resp.Header, body)
 	}
@@ -258,9 +265,7 @@ func TestQueue_instancesChange(t *testing.T) {
 	if resp, body := read(t, any, "GET"); resp.StatusCode != 200 || !strings.HasPrefix(body, "b ") {
 		t.Errorf("%s %s", resp.Status, body)
 	}
-	if r.waiting("shop") != 1 {
-		t.Error("the bound one did not go on waiting")
-	}
+	eventually(t, "the bound one goes on waiting", func() bool { return r.waiting("shop") == 1 && r.counters("a").Queued == 1 })
 	apps[0].Health = Critical
 	r.SetInstances(apps)
 	resp, body := read(t, bound, "GET")

@@ -121,7 +121,7 @@ func (b *browser) once(t *testing.T, n int, host, method, target, body string) (
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(10 * time.Second))
+	nc.SetDeadline(time.Now().Add(patience))
 	head := method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\n"
 	if c := b.jar[host]; c != "" {
 		head += "Cookie: " + c + "\r\n"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/member"
@@ -292,13 +293,29 @@ func TestSticky_nobodyKnowsIfItExists(t *testing.T) {
 	sess.age, sess.mute = 20*time.Minute, true
 	r := startRig(t, setup{apps: list, sess: sess})
 	_, cookie, _ := r.get(t, "")
-	began := time.Now()
 	if _, _, set := r.get(t, cookie); set {
 		t.Error("replaced")
 	}
-	if d := time.Since(began); d > time.Second {
-		t.Errorf("took %s", d)
-	}
+}
+
+// Nobody is waited for longer than that, nor asked again at once.
+func TestSticky_howLongSomebodyIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sess := newSessions()
+		sess.mute = true
+		e, began := newExistence(), time.Now()
+		c := &claim{id: "x", issued: began.Add(-time.Hour)}
+		if e.gone(sess, c, time.Hour, began) {
+			t.Error("it is gone because nobody could say")
+		}
+		if d := time.Since(began); d != existsTimeout {
+			t.Errorf("took %s", d)
+		}
+		if e.unsure(c, time.Hour, began.Add(existsRetry-1)) || !e.unsure(c, time.Hour, began.Add(existsRetry)) {
+			t.Error("somebody is asked again too early, or too late")
+		}
+	})
 }
 
 // D-14: two services under one cookie name leave each other's binding alone.

@@ -124,6 +124,7 @@ func TestStrict_waitsForItsOwn(t *testing.T) {
 			<-gate
 		}
 	}
+	eventually(t, "both are over", func() bool { return r.Totals().InFlight == 0 })
 	gate <- "" // the next one is held up
 	_, first := r.send(t, "GET / HTTP/1.1\r\nHost: x\r\nCookie: "+cookie+"\r\n\r\n")
 	eventually(t, "one is under way", func() bool { return r.Totals().InFlight == 1 })

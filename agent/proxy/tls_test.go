@@ -35,6 +35,10 @@ func TestTLS_slowAnswersUploadsAndTunnels(t *testing.T) {
 				nc.Write(append([]byte("all of "), b...))
 				return
 			}
+			if q.URL.Path == "/hang" {
+				br.ReadByte()
+				return
+			}
 			if q.URL.Path == "/slow" {
 				<-time.After(watchAfter * 5 / 4)
 			}
@@ -43,7 +47,7 @@ func TestTLS_slowAnswersUploadsAndTunnels(t *testing.T) {
 	})
 	cfg := DefaultConfig()
 	cfg.Routes = []Route{DefaultRoute("shop")}
-	p, err := New(Options{Config: cfg, Sessions: newSessions(), TagKey: []byte("k")})
+	p, err := New(Options{Config: unhurried(cfg), Sessions: newSessions(), TagKey: []byte("k")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +68,7 @@ func TestTLS_slowAnswersUploadsAndTunnels(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nc.Close() })
-		nc.SetDeadline(time.Now().Add(20 * time.Second))
+		nc.SetDeadline(time.Now().Add(time.Minute))
 		return nc.(*tls.Conn), bufio.NewReader(nc)
 	}
 	nc, br := dial()
@@ -102,8 +106,9 @@ func TestTLS_slowAnswersUploadsAndTunnels(t *testing.T) {
 	}
 
 	// A client that leaves while it waits ends the request.
+	eventually(t, "nothing is under way", func() bool { return r.Totals().InFlight == 0 })
 	nc, _ = dial()
-	io.WriteString(nc, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+	io.WriteString(nc, "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
 	eventually(t, "it is under way", func() bool { return r.Totals().InFlight == 1 })
 	nc.Close()
 	eventually(t, "nothing is under way", func() bool { return r.Totals().InFlight == 0 })
@@ -114,7 +119,7 @@ func TestTLS_slowAnswersUploadsAndTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	plain.SetDeadline(time.Now().Add(10 * time.Second))
+	plain.SetDeadline(time.Now().Add(patience))
 	io.WriteString(plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	if b, _ := io.ReadAll(plain); bytes.Contains(b, []byte(" 200 ")) {
 		t.Errorf("got %q", b)

@@ -3,7 +3,7 @@ package netloop
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/rondel-project/rondel/agent/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }

@@ -40,10 +40,15 @@ func (w *waiter) fits(b *backend) *instance {
 	return i
 }
 
-// join puts w in line, at its old place if it had one.
-func (g *group) join(w *waiter) {
+// join puts w in line, at its old place if it had one. It reports false where
+// the route's part of the line is as long as it may be.
+func (g *group) join(w *waiter) bool {
 	g.mu.Lock()
 	if w.place == 0 {
+		if w.rt.turn.waiting.Load() >= int32(w.rt.Queue.Length) {
+			g.mu.Unlock()
+			return false
+		}
 		g.came++
 		w.place = g.came
 	}
@@ -56,6 +61,7 @@ func (g *group) join(w *waiter) {
 	w.count(1)
 	g.mu.Unlock()
 	g.serve() // room may have come just before
+	return true
 }
 
 // count keeps the numbers by which others see that somebody waits.
@@ -131,15 +137,15 @@ const (
 // there. It BLOCKS for as long as the route's queue allows. Nil means that the
 // request is not to be passed on; x.parked says why.
 func (x *exchange) park() *instance {
-	if x.rt.turn.waiting.Load() >= int32(x.rt.Queue.Length) {
-		x.parked = tooMany
-		return nil
-	}
 	w := &waiter{rt: x.rt, ready: make(chan *instance, 1)}
 	if x.choose.wait != nil {
 		w.only = x.choose.wait
 	} else {
 		w.tried = slices.Clone(x.choose.tried)
+	}
+	if !x.rt.group.join(w) {
+		x.parked = tooMany
+		return nil
 	}
 	limit := time.NewTimer(x.rt.Queue.Timeout)
 	defer limit.Stop()
@@ -149,7 +155,6 @@ func (x *exchange) park() *instance {
 	defer watch.end()
 	for {
 		g := x.rt.group
-		g.join(w)
 		var got *instance
 		var told bool
 		select {
@@ -185,6 +190,7 @@ func (x *exchange) park() *instance {
 			return got
 		}
 		w.rt, w.only = x.rt, x.choose.wait
+		x.rt.group.join(w) // it has a place
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -153,6 +154,29 @@ func TestQueue_fullAndTooLong(t *testing.T) {
 }
 
 // Without a queue nobody waits.
+// However many come at once, no more wait than may.
+func TestQueue_lengthHoldsForABurst(t *testing.T) {
+	t.Parallel()
+	g := &group{}
+	rt := &route{Route: Route{Queue: Queue{Length: 10}}, turn: &turn{}, group: g}
+	start := make(chan struct{})
+	var waiting atomic.Int32
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			<-start
+			if g.join(&waiter{rt: rt, ready: make(chan *instance, 1)}) {
+				waiting.Add(1)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	if n := waiting.Load(); n != 10 || len(g.line) != 10 || g.waiting.Load() != 10 || rt.turn.queued.Load() != 10 {
+		t.Errorf("%d wait, %d in line", n, len(g.line))
+	}
+}
+
 func TestQueue_none(t *testing.T) {
 	t.Parallel()
 	a := startGated(t, "a")

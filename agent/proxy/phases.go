@@ -68,25 +68,22 @@ func (x *exchange) measure() error {
 
 // pace holds a client that sends a body to a rate.
 type pace struct {
-	since time.Time
-	got   int64
+	waited time.Duration
+	got    int64
 }
 
-// tooSlow counts n bytes, and reports whether the client has sent less than the
-// rate asks for over the whole of a period.
-func (p *pace) tooSlow(n int, now time.Time, rate int64, period time.Duration) bool {
+// tooSlow counts n bytes that were waited for, and reports whether the client has
+// sent less than the rate asks for over the whole of a period. Time in which the
+// instance takes no more is none of the client's.
+func (p *pace) tooSlow(n int, waited time.Duration, rate int64, period time.Duration) bool {
 	if rate == 0 {
 		return false
 	}
-	if p.since.IsZero() {
-		p.since = now
-	}
 	p.got += int64(n)
-	took := now.Sub(p.since)
-	if took < period {
+	if p.waited += waited; p.waited < period {
 		return false
 	}
-	slow := float64(p.got) < float64(rate)*took.Seconds()
-	p.since, p.got = now, 0
+	slow := float64(p.got) < float64(rate)*p.waited.Seconds()
+	*p = pace{}
 	return slow
 }

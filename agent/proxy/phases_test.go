@@ -7,9 +7,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rondel-project/rondel/agent/http1"
 )
 
 // routesOf returns the default configuration with two routes to one service, of
@@ -160,26 +163,70 @@ func TestLimits_requestBody(t *testing.T) {
 
 func TestPace_countsOverAPeriod(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			bytes int
-			every time.Duration
-			want  bool
-		}{{100, time.Second, false}, {99, time.Second, true}, {1, 9 * time.Second, true}, {3000, 30 * time.Second, false}, {0, time.Minute, true}} {
-			var p pace
-			slow := p.tooSlow(0, time.Now(), 100, 10*time.Second)
-			for range 20 {
-				time.Sleep(c.every)
-				slow = slow || p.tooSlow(c.bytes, time.Now(), 100, 10*time.Second)
-			}
-			if slow != c.want {
-				t.Errorf("%d bytes each %s: slow %v", c.bytes, c.every, slow)
-			}
-			if p.tooSlow(0, time.Now().Add(time.Hour), 0, time.Second) {
-				t.Error("slow without a rate")
-			}
+	for _, c := range []struct {
+		bytes int
+		every time.Duration
+		want  bool
+	}{{100, time.Second, false}, {99, time.Second, true}, {1, 9 * time.Second, true}, {3000, 30 * time.Second, false}, {0, time.Minute, true}} {
+		var p pace
+		slow := false
+		for range 20 {
+			slow = slow || p.tooSlow(c.bytes, c.every, 100, 10*time.Second)
 		}
-	})
+		if slow != c.want {
+			t.Errorf("%d bytes each %s: slow %v", c.bytes, c.every, slow)
+		}
+		if p.tooSlow(0, time.Hour, 0, time.Second) {
+			t.Error("slow without a rate")
+		}
+	}
+}
+
+// A client is held to what it sends, not to what its instance takes.
+func TestPace_aSlowInstanceIsNotTheClients(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		client, instance time.Duration // for each 100 bytes
+		want             outcome
+	}{
+		"slow instance": {0, 10 * time.Second, answered},
+		"slow client":   {1500 * time.Millisecond, 0, refused},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client, in := net.Pipe()
+			up, far := net.Pipe()
+			const size = 2000
+			var ends sync.WaitGroup
+			every := func(d time.Duration, f func() error) {
+				ends.Go(func() {
+					for range size / 100 {
+						if time.Sleep(d); f() != nil {
+							return
+						}
+					}
+				})
+			}
+			var piece, taken [100]byte
+			every(c.client, func() error { _, err := client.Write(piece[:]); return err })
+			every(c.instance, func() error { _, err := io.ReadFull(far, taken[:]); return err })
+			x := &exchange{
+				c: &conn{in: http1.NewConn(in, 1000)}, p: &Proxy{}, snap: &snapshot{}, rt: &route{},
+				try: try{up: http1.NewConn(up, 1000), inst: &instance{backend: &backend{}}}, lost: true,
+			}
+			x.snap.cfg.Timeouts.Body, x.snap.cfg.Limits.MinRate, x.rt.Timeouts.Send = 2*time.Second, 100, time.Hour
+			x.p.buffers.New = func() any { b := make([]byte, bigBuffer); return &b }
+			x.body.Begin(http1.Sized, size, false, nil)
+			s := &side{}
+			s.pump(x, x.c.in, x.up)
+			if got := s.verdict(); got != c.want || (got == answered) != (s.finished.Load() != 0) {
+				t.Errorf("%s: %v, the whole body passed on: %v", name, got, s.finished.Load() != 0)
+			}
+			for _, nc := range []net.Conn{client, in, up, far} {
+				nc.Close()
+			}
+			ends.Wait()
+		})
+	}
 }
 
 func TestLimits_aTrickleOfABodyEnds(t *testing.T) {

@@ -86,7 +86,8 @@ func (s *side) pump(x *exchange, in, up *http1.Conn) bool {
 	var space []byte
 	var rate pace
 	for {
-		in.ReadWithin(time.Now(), t.Body)
+		began := time.Now()
+		in.ReadWithin(began, t.Body)
 		if s.stop.Load() {
 			return false
 		}
@@ -94,7 +95,7 @@ func (s *side) pump(x *exchange, in, up *http1.Conn) bool {
 		if err == nil {
 			err = x.measure()
 		}
-		if err == nil && !done && rate.tooSlow(len(piece), time.Now(), x.snap.cfg.Limits.MinRate, t.Body) {
+		if err == nil && !done && rate.tooSlow(len(piece), time.Since(began), x.snap.cfg.Limits.MinRate, t.Body) {
 			err = os.ErrDeadlineExceeded
 		}
 		if err != nil {

@@ -292,6 +292,17 @@ func (c *Conn) Resume() {
 	c.SetReadDeadline(time.Time{})
 }
 
+// HurryWrite gives a write that waits, or the next one, no more than d, whatever
+// WriteWithin has set. It may be called from any goroutine; the writer calls
+// ResumeWrite before it goes on.
+func (c *Conn) HurryWrite(d time.Duration) { c.SetWriteDeadline(time.Now().Add(d)) }
+
+// ResumeWrite undoes HurryWrite.
+func (c *Conn) ResumeWrite() {
+	c.write = timer{}
+	c.SetWriteDeadline(time.Time{})
+}
+
 // CloseWrite ends this side's half of the connection.
 func (c *Conn) CloseWrite() error {
 	if hc, ok := c.Conn.(interface{ CloseWrite() error }); ok {

@@ -438,6 +438,7 @@ func TestH2_slowReaderHoldsUpNobody(t *testing.T) {
 	})
 	r := startRig(t, setup{cfg: h2cConfig(), apps: []Instance{a.instance("a1", "h2c")}})
 	c := h2Client(t)
+	c.Timeout = 0 // it is much that is read in the end
 	var unread []*http.Response
 	for range 5 {
 		resp, err := c.Get("http://" + r.addr + "/large")

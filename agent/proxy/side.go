@@ -108,6 +108,9 @@ func (s *side) pump(x *exchange, in, up *http1.Conn) bool {
 		}
 		if len(piece) > 0 {
 			up.WriteWithin(time.Now(), x.rt.Timeouts.Send) // the piece may have been long in coming
+			if s.stop.Load() {                             // looked at after the deadline, which undoes end's
+				up.HurryWrite(lastWrite)
+			}
 			if _, err := up.Write(piece); err != nil {
 				s.broken = true
 				if errors.Is(err, os.ErrDeadlineExceeded) && !s.stop.Load() {
@@ -167,10 +170,14 @@ const lastWrite = time.Second
 func (s *side) end(x *exchange) bool {
 	s.stop.Store(true)
 	x.c.in.Interrupt()
-	if s.finished.Load() == 0 {
-		x.up.SetWriteDeadline(time.Now().Add(lastWrite))
+	hurried := s.finished.Load() == 0
+	if hurried {
+		x.up.HurryWrite(lastWrite)
 	}
 	<-s.done
 	x.c.in.Resume()
+	if hurried { // it may have been done but for saying so, and then the connection is used again
+		x.up.ResumeWrite()
+	}
 	return s.finished.Load() != 0 && !s.broken
 }

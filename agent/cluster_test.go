@@ -28,6 +28,26 @@ func TestCluster_sharesSlotsEvenly(t *testing.T) {
 	}
 }
 
+// A member that has died is failed to all others within 3 seconds, whether its
+// machine still refuses connections or is gone as well.
+func TestCluster_seesADeath(t *testing.T) {
+	for how, end := range map[string]func(*agenttest.Cluster, string){
+		"killed": (*agenttest.Cluster).Crash, "unplugged": (*agenttest.Cluster).Unplug,
+	} {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				c := agenttest.NewCluster(t, 3)
+				name := c.Leader()
+				end(c, name)
+				took := c.Await("it is failed to all", 3*time.Second, func() bool {
+					return !slices.ContainsFunc(c.Members(), func(m *agenttest.Member) bool { return status(m, name) != "failed" })
+				})
+				t.Logf("it is failed to all after %v", took)
+			})
+		})
+	}
+}
+
 func TestCluster_followersOutsideRaft(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 11

@@ -118,7 +118,7 @@ func TestProxy_reloadsCertificates(t *testing.T) {
 			return nil, err
 		}
 		t.Cleanup(func() { nc.Close() })
-		nc.SetDeadline(time.Now().Add(10 * time.Second))
+		nc.SetDeadline(time.Now().Add(time.Minute))
 		return nc.(*tls.Conn), nil
 	}
 	ask := func(nc *tls.Conn) int {

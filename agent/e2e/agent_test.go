@@ -20,8 +20,8 @@ import (
 
 // The bounds of waiting: generous, as the machine may be busy.
 const (
-	soon      = 30 * time.Second
-	later     = 60 * time.Second
+	soon      = time.Minute
+	later     = 2 * time.Minute
 	pollEvery = 20 * time.Millisecond
 )
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -29,7 +30,7 @@ type till struct {
 // openTill starts an instance and registers it.
 func openTill(t *testing.T, name string, beside *node) *till {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", beside.at.addr+":0") // where nobody else listens once it is closed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func openTill(t *testing.T, name string, beside *node) *till {
 	go s.server.Serve(l)
 	t.Cleanup(func() { s.server.Close() })
 	until(t, soon, name+" is registered", func(ctx context.Context) error {
-		return beside.api.Agent().Register(ctx, api.ServiceRegistration{ID: name, Name: "shop", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port})
+		return beside.api.Agent().Register(ctx, api.ServiceRegistration{ID: name, Name: "shop", Address: beside.at.addr, Port: l.Addr().(*net.TCPAddr).Port})
 	})
 	return s
 }
@@ -103,6 +104,9 @@ route "shop" {
     on     = ["connect", "idempotent", "keyed"]
     within = "1m"
   }
+  timeouts {
+    connect = "20s" # who is late is not gone
+  }
 }
 `))
 	for name, tc := range map[string]struct {
@@ -119,17 +123,21 @@ route "shop" {
 			for n, beside := range c {
 				tills = append(tills, openTill(t, fmt.Sprintf("till%d", n+1), beside))
 			}
-			u := c.user(t, tills)
+			var u *user
 			machine := func() {}
 			if tc.machine {
 				machine = func() {
 					_ = u.till.beside.cmd.Process.Kill()
 					<-u.till.beside.ended
 				}
-				if o := owner(t, c[0], u.session); o != u.till.beside.name {
-					t.Fatalf("the session of a user of %s is at %s", u.till.beside.name, o)
-				}
 			}
+			until(t, soon, "the session of a user is beside their instance", func(context.Context) error {
+				u = c.user(t, tills)
+				if o := owner(t, c[0], u.session); o != u.till.beside.name {
+					return fmt.Errorf("that of a user of %s is at %s", u.till.beside.name, o)
+				}
+				return nil
+			})
 			u.till.dies.Store(&machine)
 
 			began := time.Now()
@@ -195,6 +203,9 @@ func (u *user) cart(t *testing.T, c cluster, want string) {
 			s, err := n.api.Sessions().Get(ctx, u.session)
 			if err != nil {
 				return err
+			}
+			if s.Stale {
+				return errors.New("the answer may be stale")
 			}
 			var items []string
 			if err := json.Unmarshal(s.Attributes["cart"], &items); err != nil || strings.Join(items, " ") != want {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -33,11 +34,15 @@ func write(t *testing.T, n *node, id string, value int) {
 	})
 }
 
-// value reads what a session holds, through one agent, once.
+// value reads what a session holds, through one agent, once. An answer that is
+// said to be stale, as an owner's that was held up, is none.
 func value(ctx context.Context, n *node, id string) (int, error) {
 	s, err := n.api.Sessions().Get(ctx, id)
 	if err != nil {
 		return 0, err
+	}
+	if s.Stale {
+		return 0, errors.New("the answer may be stale")
 	}
 	return strconv.Atoi(string(s.Attributes["value"]))
 }
@@ -46,7 +51,12 @@ func value(ctx context.Context, n *node, id string) (int, error) {
 // cannot tell now, but never anything else than the last acknowledged write.
 func read(t *testing.T, n *node, id string, want int) {
 	t.Helper()
-	until(t, soon, fmt.Sprintf("a read through %s is answered", n.name), func(ctx context.Context) error {
+	n.readWithin(t, soon, id, want)
+}
+
+func (n *node) readWithin(t *testing.T, limit time.Duration, id string, want int) {
+	t.Helper()
+	until(t, limit, fmt.Sprintf("a read through %s is answered", n.name), func(ctx context.Context) error {
 		got, err := value(ctx, n, id)
 		if err == nil && got != want {
 			t.Fatalf("through %s the session holds %d, want %d", n.name, got, want)

@@ -126,6 +126,9 @@ func (c *conn) converse(h handed) (linger, back bool) {
 			odd = !c.plain() && !c.gathers(len(head))
 		}
 		if keep := c.answer(resume); !keep {
+			if c.x.switched {
+				return false, c.tunnel()
+			}
 			return !c.x.body.Done() || c.in.Buffered() > 0, false
 		}
 		first, resume = false, nil

@@ -48,18 +48,19 @@ type exchange struct {
 	kept   chan struct{} // closed once what an answer binds is kept by all; nil: nothing to wait for
 
 	try
-	body    http1.Body
-	replay  []byte
-	lost    bool // more of the body is gone than replay holds
-	told    bool // something of an answer has left
-	hundred bool // a 100 has left
-	tries   int
-	status  int  // of the answer that has begun to leave; 0: none
-	counted bool // the observer knows
-	holding bool // an answer is kept back until another instance is connected
-	resp    http1.Response
-	flow    flow
-	note    noted
+	body     http1.Body
+	replay   []byte
+	lost     bool // more of the body is gone than replay holds
+	told     bool // something of an answer has left
+	hundred  bool // a 100 has left
+	tries    int
+	status   int  // of the answer that has begun to leave; 0: none
+	counted  bool // the observer knows
+	holding  bool // an answer is kept back until another instance is connected
+	switched bool // both sides have switched protocols: what follows is a tunnel, see conn.tunnel
+	resp     http1.Response
+	flow     flow
+	note     noted
 }
 
 // try is what belongs to one instance alone.

@@ -24,7 +24,8 @@ type noted struct {
 	first   time.Time     // when the answer's head had come
 	inFrom  int64         // bytes of the client connection before it
 	outFrom int64
-	heads   int64 // bytes sent that are no body
+	heads   int64            // bytes sent that are no body
+	kept    *accesslog.Entry // of a tunnel, as far as it was known when that began
 }
 
 // note begins the notes on the request that c has read.
@@ -40,8 +41,11 @@ func (c *conn) note() noted {
 
 // finish is the end of every exchange, however it ended, and wherever it was
 // carried: the observer and the access log hear of it. Nothing may work for
-// the exchange any more.
+// the exchange any more. One that goes on as a tunnel has not ended.
 func (x *exchange) finish() {
+	if x.switched {
+		return
+	}
 	x.observed()
 	x.observer().Passed(x.c.in.Consumed()-x.note.inFrom, x.c.in.Sent()-x.note.outFrom)
 	if x.note.queued > 0 {
@@ -77,15 +81,34 @@ func (x *exchange) lostClient(err error) {
 
 // log writes the exchange's line.
 func (x *exchange) log() {
-	now := time.Now()
+	n, c, e := &x.note, x.c, x.note.kept
+	if e == nil {
+		now := x.entry()
+		e = &now
+	}
+	e.In, e.Out = c.in.Consumed()-n.inFrom, c.in.Sent()-n.outFrom
+	e.Body = e.Out - n.heads
+	e.Total = time.Since(e.Time)
+	if n.end != endDone && c.aborted() {
+		n.end = endStopped
+	}
+	if e.Status == 0 && n.end == endClient {
+		e.Status = statusClientGone
+	}
+	e.End = n.end.String()
+	c.p.access.Write(e)
+}
+
+// entry is what is known of the exchange before its end. It is good for as long
+// as the request's head is.
+func (x *exchange) entry() accesslog.Entry {
 	n, c, q := &x.note, x.c, x.q
 	e := accesslog.Entry{
 		Time: x.began.Add(-n.head), Client: x.origin.client, Scheme: "http", Method: q.Method, Host: q.Host, Target: q.Target,
-		Protocol: c.protocol(q), Status: x.status, In: c.in.Consumed() - n.inFrom, Out: c.in.Sent() - n.outFrom,
+		Protocol: c.protocol(q), Status: x.status,
 		RequestID: x.reqID[:], Tries: x.tries, Why: x.choose.why.String(),
-		Head: n.head, Queue: n.queued, Connect: n.dialed, First: -1, Total: now.Sub(x.began) + n.head,
+		Head: n.head, Queue: n.queued, Connect: n.dialed, First: -1,
 	}
-	e.Body = e.Out - n.heads
 	for i := range q.Fields.Fields {
 		switch f := &q.Fields.Fields[i]; {
 		case f.Known != http1.Other:
@@ -114,14 +137,25 @@ func (x *exchange) log() {
 	if !n.first.IsZero() {
 		e.First = n.first.Sub(x.began)
 	}
-	if n.end != endDone && c.aborted() {
-		n.end = endStopped
+	return e
+}
+
+// keep makes the entry last without the request's head: a tunnel may be open for
+// days, and its buffers are of use elsewhere.
+func (x *exchange) keep() *accesslog.Entry {
+	e := x.entry()
+	parts := [...]*[]byte{&e.Client, &e.Method, &e.Host, &e.Target, &e.Referer, &e.UserAgent, &e.RequestID}
+	size := 0
+	for _, p := range parts {
+		size += len(*p)
 	}
-	if x.status == 0 && n.end == endClient {
-		e.Status = statusClientGone
+	text := make([]byte, 0, size)
+	for _, p := range parts {
+		at := len(text)
+		text = append(text, *p...)
+		*p = text[at:len(text):len(text)]
 	}
-	e.End = n.end.String()
-	c.p.access.Write(&e)
+	return &e
 }
 
 // protocol names what the client speaks.

@@ -11,8 +11,8 @@ import (
 	"github.com/rondel-project/rondel/agent/http1"
 )
 
-// upgrade passes a 101 on, if it is one that was asked for, and then bytes
-// both ways until both sides have ended.
+// upgrade passes a 101 on, if it is one that was asked for. The tunnel that
+// follows begins once nothing else of the exchange is under way.
 func (x *exchange) upgrade() (keep bool) {
 	if !x.passUpgrade() || !x.sameProtocol() {
 		x.note.end = endInvalid
@@ -49,12 +49,31 @@ func (x *exchange) upgrade() (keep bool) {
 		x.status = http.StatusSwitchingProtocols
 		x.observed()
 		x.well()
-		x.tunnel()
+		x.switched = true
+		return false
 	} else {
 		x.lostClient(err)
 	}
 	x.release(false)
 	c.in.Close()
+	return false
+}
+
+// tunnel passes bytes both ways until both sides have ended: in an event loop, if
+// both can be held there, which it reports. Else it BLOCKS until then.
+func (c *conn) tunnel() (inLoop bool) {
+	x := &c.x
+	x.switched = false
+	if x.note.logged {
+		x.note.kept = x.keep()
+	}
+	if c.p.loops.tunnel(x) {
+		return true
+	}
+	x.tunnel()
+	x.release(false)
+	c.in.Close()
+	x.finish()
 	return false
 }
 
@@ -86,13 +105,11 @@ func equalFold(a, b []byte) bool {
 	return true
 }
 
-// tunnel passes bytes both ways. One side's end is passed on as such, and the
-// other direction goes on.
+// tunnel passes bytes both ways, in two goroutines. One side's end is passed on
+// as such, and the other direction goes on.
 func (x *exchange) tunnel() {
 	in, up := x.c.in, x.up
-	if !x.note.logged { // else the head is needed until the end
-		in.Release()
-	}
+	in.Release()
 	up.Release()
 	in.Resume()
 	up.Resume()
@@ -105,9 +122,9 @@ func (x *exchange) tunnel() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		oneWay(up, in, &t, &last, end)
+		x.p.oneWay(up, in, &t, &last, end)
 	}()
-	oneWay(in, up, &t, &last, func(e ending) { end(e.mirrored()) })
+	x.p.oneWay(in, up, &t, &last, func(e ending) { end(e.mirrored()) })
 	<-done
 	x.note.end = ending(first.Load())
 }
@@ -123,13 +140,30 @@ func (e ending) mirrored() ending {
 	return e
 }
 
+const (
+	// fewBytes is how much a side of a tunnel is read by while not much comes: it
+	// is all that a tunnel holds while it waits.
+	fewBytes = 512
+	// hurries is for how long more is expected from a side that said more than that.
+	hurries = time.Second
+)
+
 // oneWay passes bytes from src to dst until src ends. Anything but a clean end
 // ends both directions. It says why as if src were the client, before it ends
 // anything.
-func oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64, say func(ending)) {
-	for {
-		now := time.Now()
-		if n := src.Buffered(); n > 0 {
+func (p *Proxy) oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64, say func(ending)) {
+	few := make([]byte, fewBytes)
+	var big *[]byte // while much comes
+	defer func() {
+		if big != nil {
+			src.Strip()
+			p.buffers.Put(big)
+		}
+	}()
+	for begun := false; ; begun = true {
+		now, wait := time.Now(), t.Tunnel
+		n := src.Buffered()
+		if n > 0 {
 			last.Store(now.UnixNano())
 			dst.WriteWithin(now, t.Body)
 			if _, err := dst.Write(src.Peek()); err != nil {
@@ -138,7 +172,19 @@ func oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64, say func(endi
 			}
 			src.Discard(n)
 		}
-		src.ReadWithin(now, t.Tunnel)
+		switch {
+		case big == nil && n >= fewBytes:
+			big = p.buffers.Get().(*[]byte)
+			src.Strip()
+			src.Lend(*big)
+		case !begun: // what was read ahead, or nothing
+			src.Strip()
+			src.Lend(few)
+		}
+		if big != nil {
+			wait = min(wait, hurries)
+		}
+		src.ReadWithin(now, wait)
 		err := src.Fill()
 		switch {
 		case err == nil:
@@ -149,6 +195,13 @@ func oneWay(dst, src *http1.Conn, t *Timeouts, last *atomic.Int64, say func(endi
 				return
 			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			if big != nil {
+				src.Strip()
+				src.Lend(few)
+				p.buffers.Put(big)
+				big = nil
+				continue
+			}
 			// The other direction may be the busy one.
 			if time.Since(time.Unix(0, last.Load())) < t.Tunnel*3/4 {
 				continue

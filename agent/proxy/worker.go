@@ -24,6 +24,7 @@ type worker struct {
 
 	mu      sync.Mutex // guards all below, and all of the loop's connections
 	clients []*loopClient
+	tunnels []*tunnel
 	works   []*conn  // for the next requests
 	buffers [][]byte // for the next answers
 	few     [][]byte // and of clients that are full
@@ -144,6 +145,10 @@ func (w *worker) sweep(now time.Time, cfg *Config, backends []*backend) {
 	for i := len(w.clients) - 1; i >= 0; i-- { // the last one takes the place of one that goes
 		w.clients[i].sweep(now, &cfg.Timeouts)
 	}
+	tunnelsNow := time.Now() // what has moved since now was read is not idle since then
+	for i := len(w.tunnels) - 1; i >= 0; i-- {
+		w.tunnels[i].sweep(tunnelsNow)
+	}
 	for _, b := range backends {
 		r := b.resting[w.index]
 		old := 0
@@ -174,6 +179,9 @@ func (w *worker) endIdle() {
 func (w *worker) abort() {
 	for i := len(w.clients) - 1; i >= 0; i-- {
 		w.clients[i].abort()
+	}
+	for i := len(w.tunnels) - 1; i >= 0; i-- {
+		w.tunnels[i].abort()
 	}
 }
 

@@ -57,5 +57,10 @@ func Quiet(fd int) bool {
 	return errno == unix.EAGAIN
 }
 
+// CloseWrite ends this side's half of a connection.
+func CloseWrite(fd int) error {
+	return os.NewSyscallError("shutdown", unix.Shutdown(fd, unix.SHUT_WR))
+}
+
 // Close closes a descriptor.
 func Close(fd int) { unix.Close(fd) }

@@ -43,5 +43,8 @@ func Write(int, []byte) (int, error) { return 0, ErrUnsupported }
 // Quiet returns false.
 func Quiet(int) bool { return false }
 
+// CloseWrite returns ErrUnsupported.
+func CloseWrite(int) error { return ErrUnsupported }
+
 // Close does nothing.
 func Close(int) {}

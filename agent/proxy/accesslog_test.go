@@ -45,6 +45,11 @@ func logged(t *testing.T, cfg Config, apps ...Instance) (*rig, func() logLine) {
 
 func loggedAs(t *testing.T, as accesslog.Config, cfg Config, apps ...Instance) (*rig, func() logLine) {
 	t.Helper()
+	return loggedIn(t, 0, as, cfg, apps...)
+}
+
+func loggedIn(t *testing.T, loops int, as accesslog.Config, cfg Config, apps ...Instance) (*rig, func() logLine) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "access.log")
 	as.Path = path
 	log, err := accesslog.Open(accesslog.Options{Config: as})
@@ -59,7 +64,7 @@ func loggedAs(t *testing.T, as accesslog.Config, cfg Config, apps ...Instance) (
 		cfg.Routes = []Route{DefaultRoute("shop")}
 	}
 	sess := newSessions()
-	p, err := New(Options{Config: unhurried(cfg), Sessions: sess, TagKey: []byte("secret"), Access: log})
+	p, err := New(Options{Config: unhurried(cfg), Sessions: sess, TagKey: []byte("secret"), Access: log, Loops: loops})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,10 +325,14 @@ func TestAccessLog_masksWhatCarriesASession(t *testing.T) {
 
 func TestAccessLog_tunnelsAtTheirEnd(t *testing.T) {
 	t.Parallel()
+	eachWay(t, logTunnelsAtTheirEnd)
+}
+
+func logTunnelsAtTheirEnd(t *testing.T, loops int) {
 	a := startApp(t, "a1", switching)
 	cfg := DefaultConfig()
 	cfg.Timeouts.Drain = 50 * time.Millisecond
-	r, next := logged(t, cfg, instanceOf(a, "m1"))
+	r, next := loggedIn(t, loops, accesslog.Config{}, cfg, instanceOf(a, "m1"))
 	open := func() (net.Conn, *bufio.Reader) {
 		nc, br := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
 		if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {

@@ -34,7 +34,11 @@ func switching(nc net.Conn) {
 // an end of one side, which leaves the other open.
 func TestCase_D10_spellings(t *testing.T) {
 	t.Parallel()
-	r, a := one(t, switching)
+	eachWay(t, caseSpellings)
+}
+
+func caseSpellings(t *testing.T, loops int) {
+	r, a := oneIn(t, loops, switching)
 	for n, spelling := range [][2]string{
 		{"Upgrade", "websocket"}, {"upgrade", "WebSocket"}, {"keep-alive, Upgrade", "websocket"}, {"Upgrade,keep-alive", "WEBSOCKET"}, {"keep-alive,\tUPGRADE", "websocket"},
 		{"Upgrade", "h2c, websocket"}, {"Upgrade\r\nConnection: keep-alive", "websocket"}, {"keep-alive\r\nConnection: Upgrade", "h2c\r\nUpgrade: websocket"}, {"Upgrade, HTTP2-Settings", "websocket, h2c"},
@@ -155,11 +159,15 @@ func TestCase_D10_answersThatAreNot101(t *testing.T) {
 // A client that has said all waits for the rest: it comes, also much later.
 func TestCase_D10_oneSidedEnds(t *testing.T) {
 	t.Parallel()
+	eachWay(t, caseOneSidedEnds)
+}
+
+func caseOneSidedEnds(t *testing.T, loops int) {
 	for _, side := range []string{"client", "app"} {
 		t.Run(side, func(t *testing.T) {
 			t.Parallel()
 			heard := make(chan string, 1)
-			r, a := one(t, func(nc net.Conn) {
+			r, a := oneIn(t, loops, func(nc net.Conn) {
 				br := bufio.NewReader(nc)
 				if _, err := http.ReadRequest(br); err != nil {
 					return
@@ -209,10 +217,14 @@ func TestCase_D10_oneSidedEnds(t *testing.T) {
 // A tunnel through which nothing passes ends; one in which one side talks does not.
 func TestCase_D10_idleTunnelsEnd(t *testing.T) {
 	t.Parallel()
+	eachWay(t, caseIdleTunnelsEnd)
+}
+
+func caseIdleTunnelsEnd(t *testing.T, loops int) {
 	cfg := routed(func(*Route) {})
 	cfg.Timeouts.Tunnel = 3 * time.Second
 	a := startApp(t, "a1", switching)
-	r := startRig(t, setup{cfg: cfg, apps: []Instance{instanceOf(a, "m1")}})
+	r := startRig(t, setup{cfg: cfg, loops: loops, apps: []Instance{instanceOf(a, "m1")}})
 	nc, br := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
 	if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatal(err)

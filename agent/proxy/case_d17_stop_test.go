@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rondel-project/rondel/agent/accesslog"
 )
 
 func bufioOf(nc net.Conn) *bufio.Reader { return bufio.NewReader(nc) }
@@ -34,6 +36,10 @@ func echoWith(nc net.Conn, fields func(*http.Request) string) {
 // for a WebSocket.
 func TestCase_D17_stop(t *testing.T) {
 	t.Parallel()
+	eachWay(t, caseStop)
+}
+
+func caseStop(t *testing.T, loops int) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	const size = 4 << 20
 	a := startApp(t, "a1", func(nc net.Conn) {
@@ -66,7 +72,7 @@ func TestCase_D17_stop(t *testing.T) {
 	})
 	cfg := DefaultConfig()
 	cfg.Timeouts.Drain = time.Hour
-	r, next := logged(t, cfg, instanceOf(a, "m1"))
+	r, next := loggedIn(t, loops, accesslog.Config{}, cfg, instanceOf(a, "m1"))
 	nc, ws := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
 	if resp, err := http.ReadResponse(ws, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatal(err)
@@ -133,9 +139,13 @@ func TestCase_D17_stop(t *testing.T) {
 // D-17: a WebSocket that would never end is cut at last.
 func TestCase_D17_stopCutsWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
+	eachWay(t, caseStopCuts)
+}
+
+func caseStopCuts(t *testing.T, loops int) {
 	cfg := DefaultConfig()
 	cfg.Timeouts.Drain = 100 * time.Millisecond
-	r, next := logged(t, cfg, instanceOf(startApp(t, "a1", sockets("a1")), "m1"))
+	r, next := loggedIn(t, loops, accesslog.Config{}, cfg, instanceOf(startApp(t, "a1", sockets("a1")), "m1"))
 	_, ws := r.send(t, fmt.Sprintf(handshake, "Upgrade", "websocket"))
 	if head := rawHead(t, ws); !strings.HasPrefix(head, "HTTP/1.1 101 ") {
 		t.Fatalf("head %q", head)

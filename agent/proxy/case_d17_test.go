@@ -83,13 +83,17 @@ func sockets(name string) func(net.Conn) {
 // the end all counters are zero.
 func TestCase_D17_leastLoadCountsTunnels(t *testing.T) {
 	t.Parallel()
+	eachWay(t, caseLeastLoadCountsTunnels)
+}
+
+func caseLeastLoadCountsTunnels(t *testing.T, loops int) {
 	var apps []*app
 	var list []Instance
 	for n := range 3 {
 		a := startApp(t, fmt.Sprint("a", n), sockets(fmt.Sprint("a", n)))
 		apps, list = append(apps, a), append(list, instanceOf(a, "m1"))
 	}
-	r := startRig(t, setup{cfg: routed(func(r *Route) { r.Balance = LeastLoad }), apps: list})
+	r := startRig(t, setup{cfg: routed(func(r *Route) { r.Balance = LeastLoad }), loops: loops, apps: list})
 	open := map[string][]net.Conn{}
 	dial := func() {
 		nc, br := r.send(t, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")

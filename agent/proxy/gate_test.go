@@ -265,6 +265,10 @@ func TestListen_changesWithoutADrop(t *testing.T) {
 
 func TestReload_aHundredTimesUnderLoad(t *testing.T) {
 	t.Parallel()
+	eachWay(t, reloadAHundredTimes)
+}
+
+func reloadAHundredTimes(t *testing.T, loops int) {
 	cfg := DefaultConfig()
 	other := DefaultRoute("shop")
 	other.Name, other.Path = "ws", "/ws"
@@ -273,7 +277,7 @@ func TestReload_aHundredTimesUnderLoad(t *testing.T) {
 	list := []Instance{instanceOf(a, "m1"), instanceOf(ws, "m1")}
 	list[1].Service = "ws"
 	cfg.Routes[1].Service = "ws"
-	r := startRig(t, setup{cfg: cfg, apps: list})
+	r := startRig(t, setup{cfg: cfg, loops: loops, apps: list})
 	tunnels := make([]*bufio.Reader, 5)
 	conns := make([]net.Conn, 5)
 	for i := range tunnels {

@@ -196,10 +196,9 @@ func TestLoops_leaveAndReturn(t *testing.T) {
 		if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {
 			t.Fatal(resp, err)
 		}
-		if in, _, goroutines := r.where(); in != 0 || goroutines != 1 {
-			t.Errorf("%d connections in loops, %d in goroutines", in, goroutines)
-		}
+		r.tunnelled(t, 1)
 		nc.Close()
+		r.tunnelled(t, 0)
 		r.settle(t, 0)
 	})
 }

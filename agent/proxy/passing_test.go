@@ -15,8 +15,24 @@ import (
 // one starts a proxy in front of one app.
 func one(t testing.TB, handle func(net.Conn)) (*rig, *app) {
 	t.Helper()
+	return oneIn(t, 0, handle)
+}
+
+func oneIn(t testing.TB, loops int, handle func(net.Conn)) (*rig, *app) {
+	t.Helper()
 	a := startApp(t, "a1", handle)
-	return startRig(t, setup{apps: []Instance{instanceOf(a, "m1")}}), a
+	return startRig(t, setup{loops: loops, apps: []Instance{instanceOf(a, "m1")}}), a
+}
+
+// eachWay runs a test with event loops, and where goroutines carry everything.
+func eachWay(t *testing.T, test func(t *testing.T, loops int)) {
+	t.Helper()
+	for name, loops := range map[string]int{"loops": 2, "goroutines": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, loops)
+		})
+	}
 }
 
 // idle waits until no request is in flight, and returns the counters.

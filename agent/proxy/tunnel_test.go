@@ -8,10 +8,13 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondel-project/rondel/agent/accesslog"
+	"github.com/rondel-project/rondel/agent/http1"
 )
 
 const (
@@ -352,6 +355,66 @@ func FuzzTunnel_passesAll(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		for n, r := range rigs {
 			r.passes(t, nexts[n], script[:min(len(script), 200)])
+		}
+	})
+}
+
+// waiting notes how large a buffer is that its reader waits with.
+type waiting struct {
+	net.Conn
+	with atomic.Int64
+}
+
+func (w *waiting) Read(p []byte) (int, error) {
+	w.with.Store(int64(len(p)))
+	return w.Conn.Read(p)
+}
+
+// What a goroutine waits with is small, and larger only while much comes.
+func TestTunnel_goroutinesWaitWithLittle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &Proxy{}
+		p.buffers.New = func() any { b := make([]byte, bigBuffer); return &b }
+		near, far := net.Pipe()
+		out, sink := net.Pipe()
+		src := &waiting{Conn: near}
+		got := make(chan []byte)
+		go func() {
+			b, _ := io.ReadAll(sink) // what is missing shows below
+			got <- b
+		}()
+		ended := make(chan ending, 2)
+		var last atomic.Int64
+		last.Store(time.Now().UnixNano())
+		limits := Timeouts{Body: time.Minute, Tunnel: time.Hour}
+		go p.oneWay(http1.NewConn(out, clientBuffer), http1.NewConn(src, clientBuffer), &limits, &last, func(e ending) { ended <- e })
+		at := 0
+		say := func(n int, want int64) {
+			t.Helper()
+			far.Write(counted(at, n))
+			at += n
+			synctest.Wait()
+			if with := src.with.Load(); with != want {
+				t.Errorf("after %d bytes it waits with %d", n, with)
+			}
+		}
+		say(10, fewBytes)
+		say(fewBytes-1, fewBytes)
+		say(5000, bigBuffer)
+		say(1, bigBuffer)
+		time.Sleep(2 * hurries)
+		say(1, fewBytes)
+		say(bigBuffer*3, bigBuffer)
+		time.Sleep(59 * time.Minute)
+		say(1, fewBytes)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if e := <-ended; e != endIdle {
+			t.Errorf("it ended by %v", e)
+		}
+		if b := <-got; !bytes.Equal(b, counted(0, at)) {
+			t.Errorf("%d bytes of %d came", len(b), at)
 		}
 	})
 }

@@ -102,3 +102,41 @@ func TestPool_hasAsManyLoopsAsItIsTold(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// One side's end is told to the other, which may go on.
+func TestCloseWrite(t *testing.T) {
+	t.Parallel()
+	fd, other := pair(t)
+	defer Close(fd)
+	if n, err := Write(fd, []byte("last words")); n != 10 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := CloseWrite(fd); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(other); string(b) != "last words" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	other.Write([]byte("x"))
+	var one [1]byte
+	eventuallyRead(t, fd, one[:])
+	if one[0] != 'x' {
+		t.Errorf("%q came back", one)
+	}
+	if _, err := Write(fd, []byte("more")); err == nil {
+		t.Error("it could write on")
+	}
+}
+
+func eventuallyRead(t *testing.T, fd int, p []byte) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		if _, err := Read(fd, p); !errors.Is(err, ErrAgain) {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	t.Fatal("nothing came")
+}

@@ -15,10 +15,11 @@ func TestNode_useIsATouchThatNobodyWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTrio(t, refuse)
-			id := c.create(0)
-			const every = 10 * time.Second
+			const ttl, every = 3 * time.Minute, 10 * time.Second
+			id := c.mint(0)
+			c.wantOK(c.do(1, &session.Request{Kind: session.Create, ID: id, TTL: ttl}))
 			for at := number(1); at <= 3; at++ {
-				c.run(15 * time.Minute)
+				c.run(ttl / 2)
 				calls := 0
 				c.step(at, func(n *Node, out *Out) {
 					n.Use(c.now, 0, id, every, out)
@@ -29,7 +30,7 @@ func TestNode_useIsATouchThatNobodyWaitsFor(t *testing.T) {
 				}
 				c.run(time.Second)
 				r := c.wantOK(c.do(1, &session.Request{Kind: session.Get, ID: id}))
-				if want := 30*time.Minute + every - time.Second; r.Left > want || r.Left < want-time.Second {
+				if want := ttl + every - time.Second; r.Left > want || r.Left < want-time.Second {
 					t.Errorf("after a use told by member %d %v are left", at, r.Left)
 				}
 			}
@@ -49,8 +50,9 @@ func TestNode_useIsATouchThatNobodyWaitsFor(t *testing.T) {
 func TestNode_useOfWhatIsNotServed(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, true)
-	id := c.create(0)
-	c.run(31 * time.Minute)
+	id := c.mint(0)
+	c.wantOK(c.do(1, &session.Request{Kind: session.Create, ID: id, TTL: 20 * time.Second}))
+	c.run(21 * time.Second)
 	n := c.nodes[1]
 	c.step(1, func(n *Node, out *Out) { n.Use(c.now, 0, id, 0, out) })
 	c.run(time.Second)

@@ -280,3 +280,24 @@ func TestSend_silentPeerOnLoopback(t *testing.T) {
 		t.Fatalf("told %v", rs)
 	}
 }
+
+func TestLink_gone(t *testing.T) {
+	t.Parallel()
+	l := &link{ping: time.Second, patience: 2 * time.Second}
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		sent, looked time.Time
+		gone         bool
+	}{
+		"not sent yet":        {time.Time{}, ago(time.Second), false},
+		"sent a moment ago":   {ago(time.Second), ago(time.Second), false},
+		"for too long":        {ago(2 * time.Second), ago(time.Second), true},
+		"while it was paused": {ago(9 * time.Second), ago(8 * time.Second), false},
+		"ever since":          {ago(10 * time.Second), ago(time.Second), true},
+	} {
+		if got := l.gone(c.sent, c.looked, now); got != c.gone {
+			t.Errorf("%s: gone %v", name, got)
+		}
+	}
+}

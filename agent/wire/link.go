@@ -57,6 +57,7 @@ func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan e
 	defer tick.Stop()
 	waiting := false // for the answer to a ping
 	pushes, quiet := l.out.count(), time.Duration(0)
+	looked := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,8 +66,10 @@ func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan e
 			return 1, err
 		case <-tick.C:
 		}
+		before, now := looked, time.Now()
+		looked = now
 		if waiting && !heard.Load() {
-			if sent := l.out.pingSent(); !sent.IsZero() && time.Since(sent) >= l.patience {
+			if l.gone(l.out.pingSent(), before, now) {
 				return 2, errNoAnswer
 			}
 			continue
@@ -84,6 +87,12 @@ func (l *link) supervise(ctx context.Context, heard *atomic.Bool, ended <-chan e
 		}
 		pushes = n
 	}
+}
+
+// gone tells from a ping without an answer that the peer is gone. Who looks later
+// than it meant to was held up itself, and may not have read the answer yet.
+func (l *link) gone(sent, looked, now time.Time) bool {
+	return !sent.IsZero() && now.Sub(sent) >= l.patience && now.Sub(looked) < 2*l.ping
 }
 
 func (l *link) read(heard *atomic.Bool) error {

@@ -24,12 +24,7 @@ func agentVerbs() []string {
 
 func TestVerbs_noAgentIsOneLine(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	const address = "127.0.0.1:1"
 	for _, line := range agentVerbs() {
 		got := run(t, "", append(strings.Fields(line), "-http-addr="+address)...)
 		if got.code != 1 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, address) {
@@ -47,7 +42,7 @@ func TestVerbs_silentAgentIsGivenUp(t *testing.T) {
 	defer listener.Close()
 	start := time.Now()
 	got := run(t, "", "members", "-http-addr="+listener.Addr().String())
-	if took := time.Since(start); got.code != 1 || took > 5*time.Second || strings.Count(got.stderr, "\n") != 1 {
+	if took := time.Since(start); got.code != 1 || took > time.Minute || strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("after %s: %+v", took, got)
 	}
 }

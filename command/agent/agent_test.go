@@ -129,7 +129,7 @@ func start(t *testing.T, fake *fakeAgent, args ...string) *process {
 		p.reload = built
 	case code := <-p.code:
 		t.Fatalf("the agent did not run: exit %d, %s", code, p.stderr)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the agent does not run")
 	}
 	return p
@@ -142,7 +142,7 @@ func (p *process) exit(t *testing.T, want int) {
 		if code != want {
 			t.Errorf("exit %d, want %d; stderr:\n%s", code, want, p.stderr)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("the verb does not end; stderr:\n%s", p.stderr)
 	}
 }
@@ -151,7 +151,7 @@ func (p *process) says(t *testing.T, want string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for !strings.Contains(p.stderr.String(), want) {
 		select {
 		case <-tick.C:

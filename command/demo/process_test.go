@@ -22,7 +22,11 @@ import (
 )
 
 // bound is how long one demo may take in all.
-const bound = 90 * time.Second
+const bound = 3 * time.Minute
+
+// theatre is held by who plays: six processes have to keep their time, which they
+// cannot beside those of other demos on a small machine.
+var theatre sync.Mutex
 
 // lines is an output that can be read while it grows.
 type lines struct {
@@ -54,6 +58,8 @@ type played struct {
 // leaves behind can be seen.
 func play(t *testing.T, args ...string) *played {
 	t.Helper()
+	theatre.Lock()
+	t.Cleanup(theatre.Unlock)
 	p := &played{tmp: t.TempDir(), ended: make(chan error, 1)}
 	p.cmd = exec.Command(program, append([]string{"demo"}, args...)...)
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.tmp)
@@ -222,6 +228,8 @@ func TestDemo_killedTakesItsProcessesAlong(t *testing.T) {
 // apart.
 func TestStage_onOneAddress(t *testing.T) {
 	t.Parallel()
+	theatre.Lock()
+	defer theatre.Unlock()
 	home := netip.MustParseAddr("127.0.0.1")
 	s, err := stage.New(stage.Options{Program: program, Dir: t.TempDir(), Addresses: []netip.Addr{home, home, home}})
 	if err != nil {
@@ -239,13 +247,18 @@ func TestStage_onOneAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get(s.Front.URL() + "cart.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("status %s through the front, with one agent dead", resp.Status)
+	status := ""
+	for end := time.Now().Add(bound); status != "200 OK"; { // a takeover may last longer than one request has time
+		if time.Now().After(end) {
+			t.Fatalf("%s through the front, with one agent dead", status)
+		}
+		resp, err := client.Get(s.Front.URL() + "cart.json")
+		if err != nil {
+			status = err.Error()
+			continue
+		}
+		resp.Body.Close()
+		status = resp.Status
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *Shop) keepRegistered(ctx context.Context) {
 		// An agent that is down is what the demo is about: it is worth a line,
 		// and the next tick tries again.
 		now := ""
-		if err := s.register(ctx); err != nil && ctx.Err() == nil {
+		if err := s.register(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil { // each call is bounded by itself
 			now = err.Error()
 		}
 		if now != said && now != "" {

@@ -73,8 +73,10 @@ func (s *Shop) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	defer background.Wait()
 	registering, stop := context.WithCancel(ctx)
+	var register sync.WaitGroup
+	defer register.Wait()
 	defer stop()
-	background.Go(func() { s.keepRegistered(registering) })
+	register.Go(func() { s.keepRegistered(registering) })
 
 	served := make(chan error, 1)
 	background.Go(func() { served <- server.Serve(s.listen) })
@@ -83,6 +85,7 @@ func (s *Shop) Run(ctx context.Context) error {
 		return fmt.Errorf("serve the shop: %w", err)
 	case <-ctx.Done():
 	}
+	register.Wait() // or what is on its way there would undo what follows
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	s.deregister(end)

@@ -107,6 +107,7 @@ func TestDisk_fullDiskAndRoomAgain(t *testing.T) {
 	a.fill(t, c, room)
 	full.withoutDisk(t)
 	full.setRoom(t, unix.RLIM_INFINITY)
+	c.settled(t)
 	c.whole(t)
 	c.killAll(t)
 	for _, n := range c {

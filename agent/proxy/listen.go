@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rondel-project/rondel/agent/internal/netloop"
 )
 
 // closeAfter is for how long a listener that is taken away still accepts: those
@@ -25,7 +27,16 @@ type entrances struct {
 
 type entrance struct {
 	ln     net.Listener
-	closed chan struct{} // it was taken away
+	bare   *netloop.Listener // the same, for connections that go to a loop; nil: none do
+	closed chan struct{}     // it was taken away
+}
+
+// close closes the listener, which may have failed already.
+func (d *entrance) close() {
+	d.ln.Close()
+	if d.bare != nil {
+		d.bare.Close()
+	}
 }
 
 // Listen sets which listeners connections are accepted from. Those that were
@@ -48,8 +59,8 @@ func (p *Proxy) Listen(list ...net.Listener) {
 			continue
 		}
 		close(d.closed)
-		if e.start == nil || !expire(d.ln) {
-			d.ln.Close() // it was of no use any more
+		if e.start == nil || !d.expire() {
+			d.close() // it was of no use any more
 		}
 	}
 	for _, ln := range list {
@@ -66,24 +77,27 @@ func (p *Proxy) Listen(list ...net.Listener) {
 }
 
 // expire makes accepting end soon, if that can be told to the listener.
-func expire(ln net.Listener) bool {
+func (d *entrance) expire() bool {
+	ln := d.ln
 	if door, ok := ln.(*Door); ok {
 		ln = door.Listener
 	}
+	at := time.Now().Add(closeAfter)
 	l, ok := ln.(interface{ SetDeadline(time.Time) error })
-	return ok && l.SetDeadline(time.Now().Add(closeAfter)) == nil
+	return ok && l.SetDeadline(at) == nil && (d.bare == nil || d.bare.SetDeadline(at) == nil)
 }
 
 // begin accepts from the listeners that are there and those that come, until
 // ctx ends. It returns what waits for all that, and for their end.
-func (e *entrances) begin(ctx context.Context, accept func(*entrance)) (wait func()) {
+func (e *entrances) begin(ctx context.Context, bare func(net.Listener) *netloop.Listener, accept func(*entrance)) (wait func()) {
 	var loops sync.WaitGroup
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.start = func(d *entrance) {
+		d.bare = bare(d.ln)
 		loops.Go(func() {
 			accept(d)
-			d.ln.Close() // it may have failed already
+			d.close()
 		})
 	}
 	for _, d := range e.doors {
@@ -94,7 +108,7 @@ func (e *entrances) begin(ctx context.Context, accept func(*entrance)) (wait fun
 		e.mu.Lock()
 		e.start, e.ended = nil, true
 		for _, d := range e.doors {
-			d.ln.Close()
+			d.close()
 		}
 		e.doors = nil
 		e.mu.Unlock()
@@ -125,7 +139,7 @@ func (p *Proxy) accept(ctx context.Context, d *entrance) error {
 			said = time.Now()
 			p.log.Warn("as many connections as proxy.limits.connections allows, others wait", "addr", ln.Addr(), "limit", p.config().Limits.Connections)
 		}
-		nc, err := ln.Accept()
+		err := p.acceptOne(d, secure)
 		if err != nil {
 			var ne net.Error
 			switch {
@@ -146,17 +160,30 @@ func (p *Proxy) accept(ctx context.Context, d *entrance) error {
 			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
 		}
 		pause = 0
-		p.admit(nc, secure)
 	}
+}
+
+// acceptOne waits for a connection and begins with it. Those that go to a loop right
+// away never become a net.Conn.
+func (p *Proxy) acceptOne(d *entrance, secure *tls.Config) error {
+	if d.bare == nil || p.config().PeerHeader != PeerHeaderOff {
+		nc, err := d.ln.Accept()
+		if err == nil {
+			p.admit(nc, secure)
+		}
+		return err //nolint:wrapcheck // the caller says what was being done
+	}
+	fd, remote, local, err := d.bare.Accept()
+	if err == nil {
+		p.admitBare(fd, peerAt(remote, local))
+	}
+	return err //nolint:wrapcheck // the caller says what was being done
 }
 
 // admit begins with a connection.
 func (p *Proxy) admit(nc net.Conn, secure *tls.Config) {
-	cfg := p.config()
-	peer := newPeer(nc)
-	if !p.gate.enter(peer, cfg) {
-		p.log.Debug("connection closed, its client has as many as proxy.limits.connections_per_client allows", "addr", peer.addr)
-		peer.leave()
+	cfg, peer := p.config(), newPeer(nc)
+	if !p.enter(peer, cfg) {
 		nc.Close()
 		return
 	}
@@ -164,4 +191,34 @@ func (p *Proxy) admit(nc net.Conn, secure *tls.Config) {
 		return
 	}
 	p.adopt(newConn(p, nc, peer, secure))
+}
+
+// admitBare begins with a connection of which there is only the descriptor.
+func (p *Proxy) admitBare(fd int, peer *peer) {
+	cfg := p.config()
+	if !p.enter(peer, cfg) {
+		netloop.Close(fd)
+		return
+	}
+	// What connections begin with may have changed while this one was waited for.
+	if cfg.PeerHeader == PeerHeaderOff && p.loops.takeBare(fd, peer) {
+		return
+	}
+	nc, err := netloop.Give(fd)
+	if err != nil {
+		p.log.Warn("a connection could not be carried", "addr", peer.addr, "error", err)
+		peer.leave()
+		return
+	}
+	p.adopt(newConn(p, nc, peer, nil))
+}
+
+// enter lets a connection in, or reports false: it is to be closed.
+func (p *Proxy) enter(peer *peer, cfg *Config) bool {
+	if p.gate.enter(peer, cfg) {
+		return true
+	}
+	p.log.Debug("connection closed, its client has as many as proxy.limits.connections_per_client allows", "addr", peer.addr)
+	peer.leave()
+	return false
 }

@@ -67,9 +67,13 @@ func (l *loopClient) join() {
 
 // part takes it out of the loop, with its descriptor still open.
 func (l *loopClient) part() {
+	l.w.loop.Remove(l.at)
+	l.drop()
+}
+
+func (l *loopClient) drop() {
 	w := l.w
 	w.unwait(l)
-	w.loop.Remove(l.at)
 	last := len(w.clients) - 1
 	w.clients[l.index] = w.clients[last]
 	w.clients[l.index].index = l.index
@@ -80,7 +84,8 @@ func (l *loopClient) part() {
 
 // end closes the connection.
 func (l *loopClient) end() {
-	l.part()
+	l.w.loop.Leave(l.at)
+	l.drop()
 	netloop.Close(l.fd)
 	l.peer.leave()
 	if l.c != nil {

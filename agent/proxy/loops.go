@@ -42,6 +42,20 @@ func newLoops(p *Proxy, n int) *loops {
 	return ls
 }
 
+// listen returns what accepts connections for loops beside ln; nil where those of
+// ln begin with something that a goroutine has to see to.
+func (ls *loops) listen(ln net.Listener) *netloop.Listener {
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok || ls.n == 0 {
+		return nil
+	}
+	l, err := netloop.Listen(tcp)
+	if err != nil {
+		return nil // accepting from ln says more, if it is that which has failed
+	}
+	return l
+}
+
 // take carries a connection from now on, if it can be carried in a loop.
 func (ls *loops) take(nc net.Conn, peer *peer) bool {
 	if _, ok := nc.(*net.TCPConn); !ok || ls.n == 0 {
@@ -51,18 +65,31 @@ func (ls *loops) take(nc net.Conn, peer *peer) bool {
 	if err != nil {
 		return false
 	}
-	l := &loopClient{w: ls.worker(loop), peer: peer}
 	fd, ok := netloop.Take(nc)
-	if !ok {
+	if ok {
+		ls.carry(fd, peer, loop)
+	}
+	return ok
+}
+
+// takeBare is take for a descriptor.
+func (ls *loops) takeBare(fd int, peer *peer) bool {
+	loop, err := ls.pool.Next()
+	if err != nil {
 		return false
 	}
+	ls.carry(fd, peer, loop)
+	return true
+}
+
+func (ls *loops) carry(fd int, peer *peer, loop *netloop.Loop) {
+	l := &loopClient{w: ls.worker(loop), peer: peer}
 	l.fd = fd
 	ls.p.wg.Add(1)
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	l.since = time.Now()
 	l.join()
-	return true
 }
 
 // adopt carries a connection from now on that began with a goroutine, if it can

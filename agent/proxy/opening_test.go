@@ -290,3 +290,30 @@ func listen(t testing.TB) net.Listener {
 	}
 	return ln
 }
+
+// What connections begin with may change while one is waited for, and whoever comes
+// next is met by the new rule: when he goes to an event loop otherwise, too.
+func TestOpening_theRuleMayChangeBetweenConnections(t *testing.T) {
+	t.Parallel()
+	a := startApp(t, "a1", headers)
+	with := func(rule PeerHeader) Config {
+		return configWith(func(c *Config) { c.PeerHeader, c.PeerHeaderFrom = rule, everybody })
+	}
+	r := startRig(t, setup{apps: []Instance{instanceOf(a, "m1")}, cfg: with(PeerHeaderOff)})
+	const header = "PROXY TCP4 192.0.2.9 198.51.100.2 4711 443\r\n"
+	for range 2 {
+		for _, tc := range []struct {
+			rule         PeerHeader
+			header, want string
+		}{{PeerHeaderOff, "", "127.0.0.1"}, {PeerHeaderRequired, header, "192.0.2.9"}} {
+			if err := r.Reload(with(tc.rule)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				if got := ask(t, r, tc.header+getRequest).Get("X-Forwarded-For"); got != tc.want {
+					t.Errorf("rule %d, connection %d: X-Forwarded-For %q, want %q", tc.rule, i, got, tc.want)
+				}
+			}
+		}
+	}
+}

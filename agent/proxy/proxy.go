@@ -271,7 +271,7 @@ func (p *Proxy) Run(ctx context.Context, listeners ...net.Listener) error {
 	if len(listeners) > 0 {
 		p.Listen(listeners...)
 	}
-	accepted := p.entrances.begin(ctx, func(d *entrance) {
+	accepted := p.entrances.begin(ctx, p.loops.listen, func(d *entrance) {
 		if err := p.accept(ctx, d); err != nil {
 			select {
 			case errs <- err:

@@ -115,6 +115,16 @@ func (l *Loop) Remove(at int32) {
 	l.release(at)
 }
 
+// Leave is Remove for a descriptor that is closed next, and of which there is no
+// other: the kernel forgets it by itself.
+func (l *Loop) Leave(at int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at >= 0 {
+		l.release(at)
+	}
+}
+
 // Again has the handler at a place called once more if there is something to
 // read, as if it had just arrived. It is for handlers that leave something to
 // give others their turn.

@@ -5,6 +5,8 @@ package netloop
 import (
 	"context"
 	"net"
+	"net/netip"
+	"time"
 )
 
 // Loop does not exist here.
@@ -30,6 +32,26 @@ func (*Loop) Writable(int32) {}
 
 // Run returns ErrUnsupported.
 func (*Loop) Run(context.Context) error { return ErrUnsupported }
+
+// Leave does nothing.
+func (*Loop) Leave(int32) {}
+
+// Listener does not exist here.
+type Listener struct{}
+
+// Listen returns ErrUnsupported.
+func Listen(*net.TCPListener) (*Listener, error) { return nil, ErrUnsupported }
+
+// Accept returns ErrUnsupported.
+func (*Listener) Accept() (fd int, remote, local netip.AddrPort, err error) {
+	return -1, remote, local, ErrUnsupported
+}
+
+// SetDeadline returns ErrUnsupported.
+func (*Listener) SetDeadline(time.Time) error { return ErrUnsupported }
+
+// Close does nothing.
+func (*Listener) Close() error { return nil }
 
 // Take takes nothing.
 func Take(net.Conn) (int, bool) { return 0, false }

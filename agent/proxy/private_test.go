@@ -76,7 +76,8 @@ func TestCase_D09_oneClientPerConnection(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1", "v2"} {
 		a := startApp(t, "a1", told(t, nil))
-		r := startRig(t, setup{apps: []Instance{wants(a, version)}})
+		cfg := configWith(func(c *Config) { c.Timeouts.Header = time.Minute }) // the last ones have to wait for their first turn
+		r := startRig(t, setup{cfg: cfg, apps: []Instance{wants(a, version)}})
 		var clients []net.Conn
 		var readers []*bufio.Reader
 		for range 5 {

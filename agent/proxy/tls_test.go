@@ -47,6 +47,7 @@ func TestTLS_slowAnswersUploadsAndTunnels(t *testing.T) {
 	})
 	cfg := DefaultConfig()
 	cfg.Routes = []Route{DefaultRoute("shop")}
+	cfg.Timeouts.Handshake, cfg.Timeouts.Header = time.Minute, time.Minute
 	p, err := New(Options{Config: unhurried(cfg), Sessions: newSessions(), TagKey: []byte("k")})
 	if err != nil {
 		t.Fatal(err)

@@ -77,8 +77,9 @@ type Agent struct {
 
 	tableMu      sync.Mutex // guards tableChanged
 	tableChanged chan struct{}
-	votes        atomic.Bool // this member votes in Raft
-	settled      atomic.Bool // the cluster's settings were compared with ours
+	rejoin       chan struct{} // retry_join has changed
+	votes        atomic.Bool   // this member votes in Raft
+	settled      atomic.Bool   // the cluster's settings were compared with ours
 }
 
 // life is how far an agent is on its way.
@@ -122,7 +123,7 @@ func NewIn(env Env, cfg config.Runtime, log hclog.Logger, reload ReloadFunc) (_ 
 	a := &Agent{
 		log: log.Named("agent"), reload: reload, roster: newRoster(), metrics: telemetry.New(),
 		life:         &life{fatal: make(chan error, 1), ending: make(chan struct{}), ended: make(chan struct{})},
-		tableChanged: make(chan struct{}),
+		tableChanged: make(chan struct{}), rejoin: make(chan struct{}, 1),
 	}
 	a.cfg.Store(&cfg)
 	if a.id, err = openIdentity(cfg.Node.DataDir); err != nil {

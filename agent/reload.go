@@ -51,7 +51,16 @@ func (a *Agent) Reload(cfg config.Runtime) error {
 	}
 	commit()
 	a.engine.SetDefaults(defaults(cfg))
+	if a.doors != nil {
+		a.doors.api.Reload(cfg.API.Hosts, int(cfg.Session.MaxSize))
+	}
 	a.cfg.Store(&cfg)
+	if !slices.Equal(cfg.Join.Retry, old.Join.Retry) {
+		select {
+		case a.rejoin <- struct{}{}:
+		default: // it will look
+		}
+	}
 	return nil
 }
 

@@ -114,7 +114,7 @@ func (a *Agent) followTable(ctx context.Context) error {
 }
 
 // join makes this agent known to the others. With -join it must succeed once;
-// -retry-join goes on until it does.
+// -retry-join goes on for as long as the agent runs.
 func (a *Agent) join(ctx context.Context) error {
 	cfg := a.cfg.Load().Join
 	if len(cfg.Once) > 0 {
@@ -124,8 +124,19 @@ func (a *Agent) join(ctx context.Context) error {
 		}
 		a.log.Info("joined", "reached", n)
 	}
-	if len(cfg.Retry) == 0 {
-		return nil
+	for {
+		round, end := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- a.gossip.RetryJoin(round, a.cfg.Load().Join.Retry) }()
+		select {
+		case err := <-done:
+			end()
+			return err
+		case <-a.rejoin: // by a reload, with other addresses
+			end()
+			if err := <-done; err != nil {
+				return err
+			}
+		}
 	}
-	return a.gossip.RetryJoin(ctx, cfg.Retry)
 }

@@ -57,7 +57,7 @@ func (s *Server) attributePut(w http.ResponseWriter, r *request) error {
 	value, err := r.body(w, s.maxBody())
 	if errors.Is(err, errBodyTooLarge) {
 		return failure(http.StatusRequestEntityTooLarge, api.CodeTooLarge,
-			"the body is larger than %d bytes, a session may hold %d (session.max_size); its largest attribute is %q", s.maxBody(), s.o.MaxSession, r.params[1])
+			"the body is larger than %d bytes, a session may hold %d (session.max_size); its largest attribute is %q", s.maxBody(), s.maxSession(), r.params[1])
 	}
 	if err != nil {
 		return err

@@ -42,8 +42,8 @@ type door struct {
 }
 
 // newDoor returns a door to a handler. Requests on the quick path run under
-// ctx, and may have bodies of maxBody bytes.
-func newDoor(ctx context.Context, log hclog.Logger, h http.Handler, maxBody int) *door {
+// ctx, and may have bodies of as many bytes as maxBody says.
+func newDoor(ctx context.Context, log hclog.Logger, h http.Handler, maxBody func() int) *door {
 	return &door{
 		log: log,
 		http: &http.Server{

@@ -386,7 +386,7 @@ func (h *harness) do(method, target, body string, headers ...string) *httptest.R
 func (h *harness) begin(c net.Conn) {
 	h.once.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		d := newDoor(ctx, h.log, h.server, h.server.maxBody())
+		d := newDoor(ctx, h.log, h.server, h.server.maxBody)
 		ended := make(chan error, 1)
 		go func() { ended <- d.serveRest() }()
 		h.door = d

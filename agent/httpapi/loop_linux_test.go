@@ -38,7 +38,7 @@ func newLoopCarriers(t testing.TB, sessions Sessions, like *engine) *loopCarrier
 	c := &loopCarriers{loop: listen(), plain: listen()}
 	ctx, cancel := context.WithCancel(context.Background())
 	server := New(Options{Logger: hclog.NewNullLogger(), Sessions: sessions, Node: "m1"})
-	c.door = newDoor(ctx, hclog.NewNullLogger(), server, server.maxBody())
+	c.door = newDoor(ctx, hclog.NewNullLogger(), server, server.maxBody)
 	pool := netloop.NewPool(netloop.Options{Round: sessions.Flush})
 	c.door.loops = newLoopServer(pool, server, c.door)
 	handler := New(Options{Logger: hclog.NewNullLogger(), Sessions: like, Node: "m1"})

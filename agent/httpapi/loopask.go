@@ -24,6 +24,7 @@ type loopAsk struct {
 	began time.Time
 
 	host  []byte    // the last one that was found to be ours
+	rules *rules    // by these
 	lines [3]string // what the lines of asked are cut from
 }
 
@@ -100,11 +101,11 @@ func (c *loopConn) plain(head []byte) bool {
 		f := &h.Fields.Fields[i]
 		switch f.Known {
 		case http1.Host:
-			if !bytes.Equal(f.Value, a.host) {
-				if len(f.Value) == 0 || !c.ls.s.guard.own(string(f.Value)) {
+			if r := c.ls.s.rules.Load(); r != a.rules || !bytes.Equal(f.Value, a.host) {
+				if len(f.Value) == 0 || !r.guard.own(string(f.Value)) {
 					return false
 				}
-				a.host = bytes.Clone(f.Value)
+				a.host, a.rules = bytes.Clone(f.Value), r
 			}
 		case http1.ContentLength:
 			lengths++

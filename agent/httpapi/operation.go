@@ -113,14 +113,16 @@ func bodyHash(parts [][]byte) uint64 {
 
 // maxBody bounds a body of session attributes: room for the escapes and the
 // base64 of a session of the greatest size. The engine counts exactly.
-func (s *Server) maxBody() int { return 2*s.o.MaxSession + smallBody }
+func (s *Server) maxBody() int { return 2*s.maxSession() + smallBody }
+
+func (s *Server) maxSession() int { return s.rules.Load().maxSession }
 
 // attributesText reads the body of one of the endpoints that take attributes.
 func (s *Server) attributesText(w http.ResponseWriter, r *request) ([]byte, error) {
 	b, err := r.body(w, s.maxBody())
 	if errors.Is(err, errBodyTooLarge) {
 		return nil, failure(http.StatusRequestEntityTooLarge, api.CodeTooLarge,
-			"the body is larger than %d bytes, a session may hold %d (session.max_size)%s", s.maxBody(), s.o.MaxSession, largestIn(b))
+			"the body is larger than %d bytes, a session may hold %d (session.max_size)%s", s.maxBody(), s.maxSession(), largestIn(b))
 	}
 	if err != nil || skipSpace(b, 0) == len(b) {
 		return nil, err

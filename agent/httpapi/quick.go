@@ -54,7 +54,7 @@ type quickOptions struct {
 	ctx     context.Context // of requests
 	log     hclog.Logger
 	handler http.Handler
-	maxBody int // larger ones are left to net/http
+	maxBody func() int // larger ones are left to net/http
 }
 
 func newQuick(d *door, nc net.Conn) *quick {
@@ -138,7 +138,7 @@ func (q *quick) parse(head []byte) bool {
 		return false
 	}
 	h := &q.head
-	if h.Close || h.UpgradeAsk || h.Expect || h.Protocol != nil || h.Framing == http1.Chunked || h.Length > int64(q.o.maxBody) {
+	if h.Close || h.UpgradeAsk || h.Expect || h.Protocol != nil || h.Framing == http1.Chunked || h.Length > int64(q.o.maxBody()) {
 		return false
 	}
 	if !bytes.HasPrefix(h.Path, []byte("/v1/sessions/")) && (string(h.Path) != "/v1/sessions" || string(h.Method) != "POST") {

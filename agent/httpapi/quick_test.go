@@ -61,7 +61,7 @@ func newCarriers(t testing.TB) carriers {
 	}
 	c := carriers{listen(), listen()}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := newDoor(ctx, hclog.NewNullLogger(), http.HandlerFunc(mirror), 1<<20)
+	d := newDoor(ctx, hclog.NewNullLogger(), http.HandlerFunc(mirror), func() int { return 1 << 20 })
 	plain := &http.Server{
 		Handler: answering(http.HandlerFunc(mirror)), DisableGeneralOptionsHandler: true, MaxHeaderBytes: maxHead,
 		ConnState: onState, ConnContext: withConn, ErrorLog: d.http.ErrorLog,
@@ -217,7 +217,7 @@ func TestQuick_stop(t *testing.T) {
 		close(entered)
 		<-release
 		w.Write([]byte("done"))
-	}), 1<<20)
+	}), func() int { return 1 << 20 })
 	ended := make(chan error, 2)
 	go func() { ended <- d.serveRest() }()
 	go func() { ended <- d.accept(l) }()

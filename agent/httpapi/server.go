@@ -53,7 +53,7 @@ type Options struct {
 type Server struct {
 	log      hclog.Logger
 	o        Options
-	guard    guard
+	rules    atomic.Pointer[rules]
 	tree     *node
 	creates  *creates
 	buffers  sync.Pool       // of *[]byte, in which answers are written
@@ -65,19 +65,31 @@ type Server struct {
 
 // New returns a server that serves nothing until Run.
 func New(o Options) *Server {
-	if o.MaxSession == 0 {
-		o.MaxSession = DefaultMaxSession
-	}
 	s := &Server{
 		log:     o.Logger.Named("http"),
 		o:       o,
-		guard:   newGuard(o.Node, o.Hosts),
 		creates: newCreates(),
 	}
+	s.Reload(o.Hosts, o.MaxSession)
 	s.buffers.New = func() any { return new([]byte) }
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tree = newTree(s.table())
 	return s
+}
+
+// rules are what a reload changes.
+type rules struct {
+	guard      guard
+	maxSession int
+}
+
+// Reload puts other values of api.hosts and session.max_size in force, as Options
+// has them.
+func (s *Server) Reload(hosts []string, maxSession int) {
+	if maxSession == 0 {
+		maxSession = DefaultMaxSession
+	}
+	s.rules.Store(&rules{newGuard(s.o.Node, hosts), maxSession})
 }
 
 // Run serves on the listeners until ctx ends, then lets requests that have
@@ -86,7 +98,7 @@ func New(o Options) *Server {
 func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	d := newDoor(requests, s.log, s, s.maxBody())
+	d := newDoor(requests, s.log, s, s.maxBody)
 	group, ctx := errgroup.WithContext(ctx)
 	if s.o.Loops != nil {
 		d.loops = newLoopServer(s.o.Loops, s, d)
@@ -143,7 +155,7 @@ func (s *Server) serve(w *statusWriter, r *request) (pattern string, err error) 
 			err = failure(http.StatusInternalServerError, api.CodeInternal, "a fault in the agent; its log says more")
 		}
 	}()
-	if e := s.guard.check(r.Request); e != nil {
+	if e := s.rules.Load().guard.check(r.Request); e != nil {
 		return "", e
 	}
 	at, params, err := s.tree.find(r.escaped)

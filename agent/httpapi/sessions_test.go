@@ -286,7 +286,8 @@ func TestSessions_losslessBytes(t *testing.T) {
 func TestSessions_sizes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.engine.maxSize, h.server.o.MaxSession = 1000, 1000
+	h.engine.maxSize = 1000
+	h.server.Reload(nil, 1000)
 	at := h.newSession(`{"Attributes":{"keep":1}}`)
 	room := 1000 - len("keep1") - len("v")
 	h.want(h.do("PATCH", at, `{"Attributes":{"v":"`+strings.Repeat("x", room-2)+`"}}`), 200)

@@ -27,7 +27,7 @@ func routeOver(b Balance, weights ...int) *route {
 
 // over makes these the route's instances.
 func (rt *route) over(list []*instance) {
-	rt.active, rt.spare, rt.limited, rt.owners, rt.plan = nil, nil, nil, nil, plan{}
+	rt.active, rt.spare, rt.limited, rt.reserve, rt.owners, rt.plan = nil, nil, nil, nil, nil, plan{}
 	rt.sort(list)
 	rt.prepare()
 	rt.group.set(list)

@@ -20,6 +20,7 @@ type Queue struct {
 type waiter struct {
 	rt    *route
 	only  *instance // the one that its client is bound to, or nil for any
+	spare bool      // a spare one will do: none of the active could be used
 	tried []*instance
 	place uint64         // in line: the lower comes first
 	ready chan *instance // holds one; nil: choose again
@@ -34,6 +35,9 @@ func (w *waiter) fits(b *backend) *instance {
 		return nil
 	}
 	i := w.rt.limited[b]
+	if i == nil && w.spare {
+		i = w.rt.reserve[b]
+	}
 	if i == nil || slices.ContainsFunc(w.tried, func(t *instance) bool { return t.backend == b }) {
 		return nil
 	}
@@ -137,7 +141,7 @@ const (
 // there. It BLOCKS for as long as the route's queue allows. Nil means that the
 // request is not to be passed on; x.parked says why.
 func (x *exchange) park() *instance {
-	w := &waiter{rt: x.rt, ready: make(chan *instance, 1)}
+	w := &waiter{rt: x.rt, spare: x.choose.spare, ready: make(chan *instance, 1)}
 	if x.choose.wait != nil {
 		w.only = x.choose.wait
 	} else {
@@ -189,7 +193,7 @@ func (x *exchange) park() *instance {
 		if got = x.pick(); got != nil || !x.choose.full {
 			return got
 		}
-		w.rt, w.only = x.rt, x.choose.wait
+		w.rt, w.only, w.spare = x.rt, x.choose.wait, x.choose.spare
 		x.rt.group.join(w) // it has a place
 	}
 }

@@ -269,6 +269,28 @@ func TestQueue_boundClientsWaitForTheirOwn(t *testing.T) {
 }
 
 // Who waits learns of instances that come and go.
+// Where the first choice cannot be used, whoever finds the second one full waits
+// for it: it is no worse than a first one that is full.
+func TestQueue_forASpareInstance(t *testing.T) {
+	t.Parallel()
+	far := startGated(t, "far")
+	near, other := deaf(t, "near"), limited(far, "m2", 1)
+	near.Local = true
+	r := startRig(t, setup{cfg: routed(func(rt *Route) { rt.Local, rt.Queue.Timeout = true, time.Minute }), apps: []Instance{near, other}})
+	_, first := r.ask(t, "/1", "")
+	<-far.came
+	_, second := r.ask(t, "/2", "")
+	eventually(t, "the second request in line", func() bool { return r.waiting("shop") == 1 })
+	far.let <- struct{}{}
+	<-far.came
+	far.let <- struct{}{}
+	for n, br := range []*bufio.Reader{first, second} {
+		if resp, body := read(t, br, "GET"); resp.StatusCode != 200 || body != "far " {
+			t.Errorf("request %d: %d %q", n+1, resp.StatusCode, body)
+		}
+	}
+}
+
 func TestQueue_instancesChange(t *testing.T) {
 	t.Parallel()
 	a, b := startGated(t, "a"), startApp(t, "b", echo("b"))

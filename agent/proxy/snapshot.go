@@ -40,6 +40,7 @@ type route struct {
 	self    member.ID              // whose proxy this is
 	own     []byte                 // its address as a Host field has it
 	limited map[*backend]*instance // those new clients may wait for
+	reserve map[*backend]*instance // and where none of the active can be used now: these and all spare ones
 	plan    plan                   // of active
 	owners  *ownership             // of active
 	about   string                 // why nobody takes new clients, if so
@@ -212,6 +213,16 @@ func (rt *route) prepare() {
 				rt.limited = map[*backend]*instance{}
 			}
 			rt.limited[i.backend] = i
+		}
+	}
+	for _, list := range rt.spare {
+		if slices.ContainsFunc(list, func(i *instance) bool { return i.MaxConnections > 0 }) && rt.reserve == nil {
+			rt.reserve = map[*backend]*instance{}
+			for _, l := range append(rt.spare, rt.active) {
+				for _, i := range l {
+					rt.reserve[i.backend] = i
+				}
+			}
 		}
 	}
 }

@@ -90,6 +90,7 @@ type chooser struct {
 	home    []*instance // of the member whose own address was asked for
 	first   bool        // nobody was chosen yet
 	wait    *instance   // the client's own, which has as much as it takes
+	spare   bool        // waiting would be for a spare one
 	why     reason      // the last one was
 }
 
@@ -97,7 +98,7 @@ type chooser struct {
 // and sets full where waiting would help, with wait if it is for one alone. It
 // never blocks, and counts nothing: exchange.pick does.
 func (c *chooser) propose() *instance {
-	c.full, c.wait = false, nil
+	c.full, c.wait, c.spare = false, nil, false
 	i := c.preferred()
 	c.first = false
 	if c.strict() {
@@ -108,7 +109,10 @@ func (c *chooser) propose() *instance {
 	}
 	if i == nil {
 		c.why = whyBackup
-		i = c.other(false)
+		if i = c.other(false); i == nil && c.full {
+			c.spare = true
+			return nil
+		}
 	}
 	if i == nil { // now suspects too
 		c.why = whyLastResort

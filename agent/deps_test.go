@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 	"agent/ui":          {},
 	"agent/version":     {},
 	"agent/wire":        {"agent/member", "agent/session"},
+	"internal/leaktest": {},
 }
 
 // chosen is every library that the product may be built on.

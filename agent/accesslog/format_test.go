@@ -10,10 +10,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rondel-project/rondel/agent/internal/leaks"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func sample() Entry {
 	return Entry{

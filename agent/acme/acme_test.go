@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"github.com/rondel-project/rondel/agent/acme"
 	"github.com/rondel-project/rondel/agent/acmetest"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	acmetest.Prepare()
-	goleak.VerifyTestMain(m, acmetest.Options()...)
+	leaktest.Main(m, acmetest.Options()...)
 }
 
 // site runs a manager and answers for it.

@@ -15,16 +15,16 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
-	"go.uber.org/goleak"
 
 	"github.com/rondel-project/rondel/agent"
 	"github.com/rondel-project/rondel/agent/acmetest"
 	"github.com/rondel-project/rondel/agent/config"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	acmetest.Prepare()
-	goleak.VerifyTestMain(m, acmetest.Options()...)
+	leaktest.Main(m, acmetest.Options()...)
 }
 
 // node is an agent and where its proxy listens.

@@ -16,10 +16,10 @@ import (
 	"github.com/rondel-project/rondel/agent/catalog"
 	"github.com/rondel-project/rondel/agent/load"
 	"github.com/rondel-project/rondel/agent/member"
-	"go.uber.org/goleak"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // wire brings the records of one member to a catalog, as gossip would.
 type wire struct {

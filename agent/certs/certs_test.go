@@ -20,10 +20,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
+
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // issue puts a certificate for the names, and its key, into dir.
 func issue(t *testing.T, dir string, life time.Duration, k crypto.Signer, names ...string) Pair {

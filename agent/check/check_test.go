@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/rondel-project/rondel/agent/check"
-	"go.uber.org/goleak"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // told collects changes.
 type told struct {

@@ -3,7 +3,7 @@ package httpapi
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

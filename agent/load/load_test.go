@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/rondel-project/rondel/agent/load"
-	"go.uber.org/goleak"
+	"github.com/rondel-project/rondel/internal/leaktest"
 	"pgregory.net/rapid"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func draw(rt *rapid.T, name string) load.Load {
 	return load.Load{

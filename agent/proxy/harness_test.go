@@ -13,23 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(settling{m}) }
-
-// settling gives goroutines that are about to end longer than goleak does: a busy
-// machine may not let one run for a while.
-type settling struct{ *testing.M }
-
-func (s settling) Run() int {
-	code := s.M.Run()
-	for end := time.Now().Add(patience); code == 0 && goleak.Find() != nil && time.Now().Before(end); {
-	}
-	return code
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // app is an instance: a listener with a handler per connection.
 type app struct {

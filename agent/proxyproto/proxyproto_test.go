@@ -11,11 +11,12 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	v4 = "192.0.2.1:56324>198.51.100.2:443"

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondel-project/rondel/agent/internal/leaks"
 	"github.com/rondel-project/rondel/agent/member"
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/session"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // trio is three cores on a network that loses nothing, with tables made by
 // hand: enough to see one rule at work. The simulation tries all of them

@@ -16,10 +16,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/rondel-project/rondel/agent/internal/leaks"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const slots = 8
 

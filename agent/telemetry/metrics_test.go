@@ -6,10 +6,11 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"go.uber.org/goleak"
+
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // figure returns the value of one series, or -1.
 func figure(t *testing.T, m *Metrics, name string, labels ...string) float64 {

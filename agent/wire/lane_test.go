@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondel-project/rondel/agent/internal/leaks"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestSend_arrivesInOrder(t *testing.T) {
 	t.Parallel()

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"github.com/rondel-project/rondel/agent/config"
 	"github.com/rondel-project/rondel/command/term"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // fakeAgent runs until it is told to stop and records what it is asked.
 type fakeAgent struct {

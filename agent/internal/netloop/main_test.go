@@ -3,7 +3,7 @@ package netloop
 import (
 	"testing"
 
-	"github.com/rondel-project/rondel/agent/internal/leaks"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rondel-project/rondel/agent/internal/leaks"
+	"github.com/rondel-project/rondel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestGroup_stopWaitsForAll(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-package leaks
+package leaktest
 
 import (
 	"testing"

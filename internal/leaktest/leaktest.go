@@ -1,7 +1,4 @@
-// Package leaks fails tests that leave goroutines behind. It waits long for those
-// that are about to end: on a busy machine that may take more than the half second
-// that goleak gives them.
-package leaks
+package leaktest
 
 import (
 	"fmt"

@@ -22,13 +22,26 @@ func (n *Node) touch(e *session.Entry, from int64) {
 	}
 	e.Touched = true
 	due := n.now.Mono + int64(n.touchEvery(e.Rec))
-	if len(n.touched) == 0 || due < n.touchAt {
-		n.touchAt = due
+	last := len(n.touched) - 1
+	if last < 0 || len(n.touched[last].entries) == maxTouches {
+		n.touched = append(n.touched, touchBatch{due: due})
+		last++
 	}
-	n.touched = append(n.touched, e)
+	b := &n.touched[last]
+	b.entries, b.due = append(b.entries, e), min(b.due, due)
 }
 
-// tickTouches sends the batch that is due, and those that were not
+// touchBatch is sessions of whose uses the copies hear together.
+type touchBatch struct {
+	entries []*session.Entry
+	due     int64 // when the first of them has waited for long enough
+}
+
+// maxTouches bounds a batch. When a million sessions are in use, their copies hear
+// of some thousand several times a second, and nobody is held up by all at once.
+const maxTouches = 8192
+
+// tickTouches sends the batches that are due, and those that were not
 // acknowledged.
 func (n *Node) tickTouches() {
 	for _, num := range sortedKeys(n.peers) {
@@ -45,14 +58,13 @@ func (n *Node) tickTouches() {
 			n.holdsUp(n.holder(num)) // its deadlines are old: it must not take over with them
 		}
 	}
-	if len(n.touched) > 0 && n.touchAt <= n.now.Mono {
-		touched := n.touched
-		n.flushTouches(touched)
-		clear(touched)
-		if n.touched = touched[:0]; len(touched) < cap(touched)/4 {
-			n.touched = nil // it was much longer once
+	n.touched = slices.DeleteFunc(n.touched, func(b touchBatch) bool {
+		due := b.due <= n.now.Mono
+		if due {
+			n.flushTouches(b.entries)
 		}
-	}
+		return due
+	})
 }
 
 func (n *Node) flushTouches(entries []*session.Entry) {
@@ -120,7 +132,7 @@ func (n *Node) handTouches() {
 	}
 	n.handed = n.handed[:0]
 	batches := map[number][]TouchItem{}
-	n.touched = slices.DeleteFunc(n.touched, func(e *session.Entry) bool {
+	hand := func(e *session.Entry) bool {
 		h := e.Slot()
 		if !gone[h] {
 			return false
@@ -131,7 +143,11 @@ func (n *Node) handTouches() {
 			batches[owner] = append(batches[owner], TouchItem{h, e.Rec.ID, max(time.Duration(e.Deadline-n.now.Mono), 1)})
 		}
 		return true
-	})
+	}
+	for i := range n.touched {
+		b := &n.touched[i]
+		b.entries = slices.DeleteFunc(b.entries, hand)
+	}
 	for _, num := range sortedKeys(batches) {
 		n.sendTouches(num, batches[num])
 	}

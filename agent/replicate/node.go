@@ -61,8 +61,7 @@ type Node struct {
 	journal journal
 	seals   map[number][]SlotRe
 	adds    []ring.Candidate
-	touched []*session.Entry
-	touchAt int64
+	touched []touchBatch
 	handed  []ring.Slot // given to other owners in this step
 	single  int         // slots with no copy but this one that wait to be filled: they go first
 	syncing int         // slots being filled

@@ -102,3 +102,31 @@ func TestCase_D13_flippedBytesAndOtherFormats(t *testing.T) {
 		}
 	}
 }
+
+// Neighbours under one domain can set a cookie of this name that comes before
+// the cluster's own: what the cluster did not issue is passed over, in one line
+// or in several, and a client without a genuine one is a new one.
+func TestCase_D13_forgedBesideGenuine(t *testing.T) {
+	t.Parallel()
+	var list []Instance
+	for n := range 3 {
+		a := startApp(t, fmt.Sprintf("a%d", n+1), echo(fmt.Sprintf("a%d", n+1)))
+		list = append(list, instanceOf(a, member.ID(fmt.Sprintf("m%d", n+1))))
+	}
+	r := startRig(t, setup{apps: list})
+	name, cookie, _ := r.get(t, "")
+	forged := "RONDEL=x" + cookie[len("RONDEL="):]
+	for _, both := range []string{
+		"RONDEL=; " + cookie, "RONDEL=x; " + cookie, forged + "; " + cookie, forged + "; a=b; RONDEL=y; " + cookie, cookie + "; " + forged,
+		forged + "\r\nCookie: " + cookie, strings.Repeat("RONDEL=x; ", 7) + cookie,
+	} {
+		if got, _, set := r.get(t, both); got != name || set {
+			t.Errorf("%q: %s instead of %s, cookie set %v", both, got, name, set)
+		}
+	}
+	for _, none := range []string{forged + "; RONDEL=x", strings.Repeat("RONDEL=x; ", 1000) + cookie} {
+		if _, next, set := r.get(t, none); !set || sessionOf(next) == sessionOf(cookie) {
+			t.Errorf("%.80q: set %v, %q", none, set, next)
+		}
+	}
+}

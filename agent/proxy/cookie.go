@@ -12,7 +12,11 @@ import (
 const tagLen = 11
 
 // cookieValue returns the first value of a cookie in the request, or nil.
-func cookieValue(q *http1.Request, name string) []byte {
+func cookieValue(q *http1.Request, name string) []byte { return nthCookie(q, name, 0) }
+
+// nthCookie returns a further value of a cookie that the request brings more
+// than once, counted from 0, or nil.
+func nthCookie(q *http1.Request, name string, n int) []byte {
 	for i := range q.Fields.Fields {
 		f := &q.Fields.Fields[i]
 		if f.Known != http1.Cookie {
@@ -25,7 +29,9 @@ func cookieValue(q *http1.Request, name string) []byte {
 				one = one[1:]
 			}
 			if len(one) > len(name) && one[len(name)] == '=' && string(one[:len(name)]) == name {
-				return bytes.TrimRight(one[len(name)+1:], " \t")
+				if n--; n < 0 {
+					return bytes.TrimRight(one[len(name)+1:], " \t")
+				}
 			}
 		}
 	}

@@ -256,6 +256,9 @@ func (x *exchange) claim(wait bool) bool {
 		return true
 	}
 	*cl = x.c.memo.read(x.p.sessions, cookieValue(x.q, x.rt.Sticky.Cookie), x.began)
+	if cl.standing == wanted {
+		x.claimFurther()
+	}
 	if !x.recall(wait) {
 		return false
 	}
@@ -272,6 +275,25 @@ func (x *exchange) claim(wait bool) bool {
 		x.p.sessions.Touch(cl.id)
 	}
 	return true
+}
+
+// maxCookies bounds how many cookies of the one name are looked at.
+const maxCookies = 8
+
+// claimFurther finds the genuine one of several cookies: anybody who may set
+// cookies for a part of the site, as a neighbour under the same domain, can put
+// one of that name before it.
+func (x *exchange) claimFurther() {
+	for n := 1; n < maxCookies; n++ {
+		v := nthCookie(x.q, x.rt.Sticky.Cookie, n)
+		if v == nil {
+			return
+		}
+		if cl := x.c.memo.read(x.p.sessions, v, x.began); cl.standing != wanted {
+			x.choose.claim = cl
+			return
+		}
+	}
 }
 
 // identify makes an id for a client that needs one, in a slot of the chosen

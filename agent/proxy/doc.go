@@ -2,7 +2,7 @@
 // finds each one's route, session and instance, passes it there, and passes
 // the answer back.
 //
-// Plain requests are carried in event loops, without a goroutine; what is
+// Plain requests and open tunnels are carried in event loops, without a goroutine; what is
 // unusual gets one, at whatever point it turns out to be, and returns. Either way
 // an exchange does the same things in the same order.
 //

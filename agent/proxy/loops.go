@@ -13,7 +13,7 @@ import (
 // maxWorkers bounds how many event loops carry requests as a rule.
 const maxWorkers = 16
 
-// loops are the event loops that carry plain requests. A connection is in one of
+// loops are the event loops that carry plain requests and tunnels. A connection is in one of
 // them while it waits for a request, and as long as its requests are such that
 // nothing has to be waited for but the instance's answer; what is unusual gets a
 // goroutine (loophand.go).

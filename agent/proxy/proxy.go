@@ -34,7 +34,7 @@ type Options struct {
 	Start    uint64   // where rounds begin: not always at the same instance after a restart
 	Observe  Observers
 	Access   *accesslog.Log
-	Loops    int // event loops that carry plain requests; 0: as many as fit the machine, -1: none
+	Loops    int // event loops that carry plain requests and tunnels; 0: as many as fit the machine, -1: none
 	Log      hclog.Logger
 }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rondel-project/rondel/scripts/bench/load"
 	"github.com/rondel-project/rondel/scripts/bench/peers"
@@ -29,6 +30,10 @@ const (
 	sessionsCase  = "Rondel, sessions"
 	instancesCase = "Rondel, instances"
 )
+
+// forgotten is after how long an agent remembers no write that it has made itself, for
+// the case that it must repeat it, in any of its sessions.
+const forgotten = 40 * time.Second
 
 // growth measures Rondel with few and many sessions, and with few and many instances.
 func (s *settings) growth(ctx context.Context, res *results) error {
@@ -91,6 +96,12 @@ func (s *settings) sessionGrowth(ctx context.Context, res *results) error {
 		} else {
 			all = append(all, st)
 		}
+	}
+	fmt.Fprintln(os.Stderr, "waiting until how they were made is forgotten")
+	select {
+	case <-time.After(forgotten):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	idle, err := f.rest(ctx, in)
 	if err != nil {

@@ -108,7 +108,9 @@ func serveOn(t testing.TB, in, nc net.Conn, opt ServerOptions) (*peer, *Server) 
 	all.Go(func() { s.Run() })     // how it ends, the peer sees
 	t.Cleanup(func() { nc.Close(); all.Wait() })
 	nc.SetDeadline(time.Now().Add(time.Minute))
-	p := &peer{t: t, nc: nc, fr: http2.NewFramer(nc, nc)}
+	// Buffered: who reads a flood of answers frame by frame is at it for minutes on a
+	// machine that holds up each read.
+	p := &peer{t: t, nc: nc, fr: http2.NewFramer(nc, bufio.NewReader(nc))}
 	p.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	p.fr.AllowIllegalWrites = true
 	p.he = hpack.NewEncoder(&p.hb)

@@ -35,10 +35,11 @@ func instance(t *testing.T, most uint32, do func(fr *http2.Framer, f *http2.Meta
 			conn := n
 			all.Go(func() {
 				defer nc.Close()
-				fr := http2.NewFramer(nc, nc)
+				br := bufio.NewReader(nc) // else it would be at small frames for long
+				fr := http2.NewFramer(nc, br)
 				fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 				preface := make([]byte, len(http2.ClientPreface))
-				if _, err := io.ReadFull(nc, preface); err != nil {
+				if _, err := io.ReadFull(br, preface); err != nil {
 					return
 				}
 				fr.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: most})

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondel-project/rondel/agent/member"
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/session"
 )
@@ -235,6 +236,74 @@ func TestNode_grantFromBeforeAPauseDoesNotWake(t *testing.T) {
 	n.Control(c.now, &ring.Grant{To: n.Self(), Sent: c.now.Mono, Leader: 2, Term: 1}, &Out{})
 	if n.wakeup.dozing {
 		t.Error("still asking after a grant of now")
+	}
+}
+
+// Who woke and was told nothing in time is believed no more because of messages
+// that had waited for it all the while: it stays alone until somebody answers.
+func TestNode_messageFromBeforeAPauseIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0, attr("a", "old"))
+	waited := c.table.Epoch
+	get := func() *session.Response {
+		t.Helper()
+		return c.wantOK(c.do(1, &session.Request{Kind: session.GetAttr, ID: id, Name: "a"}))
+	}
+	c.fail(1) // it sleeps
+	c.run(10 * time.Second)
+	c.wantOK(c.do(2, set(id, "a", "new")))
+	c.dead[1], c.lead[1] = false, false
+	c.between(true, []member.Number{1}, []member.Number{2, 3})
+	if r := get(); string(r.Attr.Value) != "old" || !r.Stale {
+		t.Fatalf("a member that nobody answers shows %q, stale %v", r.Attr.Value, r.Stale)
+	}
+	for _, m := range []Message{&Pong{1}, &Stale{}} {
+		c.step(1, func(n *Node, out *Out) { n.Receive(c.now, c.holder(2), waited, m, out) })
+		if r := get(); !r.Stale {
+			t.Errorf("after a %T of before its pause it shows %q, and does not call that stale", m, r.Attr.Value)
+		}
+	}
+	c.step(1, func(n *Node, out *Out) {
+		n.Control(c.now, &ring.Grant{To: n.Self(), Sent: n.lease.sent, Leader: 2, Term: 1}, out)
+	})
+	if r := get(); !r.Stale {
+		t.Errorf("after a grant of before its pause it shows %q, and does not call that stale", r.Attr.Value)
+	}
+	c.between(false, []member.Number{1}, []member.Number{2, 3})
+	for range 40 { // it may be heard and asked again first
+		c.step(1, func(n *Node, out *Out) { n.Receive(c.now, c.holder(3), waited, &Stale{}, out) })
+		c.run(25 * time.Millisecond)
+		if r := get(); !r.Stale {
+			if string(r.Attr.Value) != "new" {
+				t.Errorf("it shows %q as if that were the newest", r.Attr.Value)
+			}
+			return
+		}
+	}
+	t.Error("still alone, though the others answer")
+}
+
+// Who was alone, and was not replaced, is so no more as soon as it is answered.
+func TestNode_answerAfterAllEndsBeingAlone(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0)
+	n := c.nodes[1]
+	c.lead[1] = false
+	c.between(true, []member.Number{1}, []member.Number{2, 3})
+	c.run(1200 * time.Millisecond)
+	if !n.wakeup.alone {
+		t.Fatal("nobody answers, and it does not take itself for alone")
+	}
+	c.between(false, []member.Number{1}, []member.Number{2, 3})
+	c.step(1, func(n *Node, out *Out) { n.Receive(c.now, c.holder(2), c.table.Epoch, &Stale{}, out) })
+	c.run(time.Second)
+	if n.wakeup.alone {
+		t.Error("it was answered, and takes itself for alone")
+	}
+	if r := c.wantOK(c.do(1, &session.Request{Kind: session.Get, ID: id})); r.Stale {
+		t.Error("what it shows is called stale")
 	}
 }
 

@@ -52,11 +52,12 @@ func (n *Node) onGrant(g *ring.Grant) {
 	until := g.Sent + int64(float64(n.p.Lease)*(1-n.p.Rho))
 	n.lease.until = max(n.lease.until, until)
 	n.inContact(g.Sent)
-	if n.now.since(g.Sent) <= n.p.Lease { // else the network held it up
+	present := n.now.since(g.Sent) <= n.p.Lease // else the network held it up
+	if present {
 		n.attached()
 	}
-	n.wakeup.alone = false
-	if n.wakeup.dozing && g.Sent >= n.wakeup.asleepAt {
+	if w := &n.wakeup; (w.dozing || w.alone && present) && g.Sent >= w.asleepAt {
+		w.alone, w.nonce = false, 0
 		n.awake()
 	}
 }

@@ -8,10 +8,10 @@ import "github.com/rondel-project/rondel/agent/ring"
 // the lease is over by then.
 type wakeup struct {
 	dozing   bool
-	alone    bool // asked, and nobody answered: what is served is marked stale
+	alone    bool // asked, and nobody has answered yet: what is served is marked stale
 	asleepAt int64
-	heard    int64 // last message from a peer
-	nonce    uint64
+	heard    int64  // last message from a peer
+	nonce    uint64 // of the question; 0: to be asked
 	askedAt  int64
 	waiting  []sleeper
 }
@@ -21,10 +21,9 @@ type sleeper struct {
 	op   *op
 }
 
-func (n *Node) heardPeer() {
-	n.wakeup.heard = n.now.Mono
-	n.wakeup.alone = false
-}
+// heardPeer notes that a peer was heard. Who is alone is still so: the message
+// may have waited for long in a buffer. But there is somebody to be asked.
+func (n *Node) heardPeer() { n.wakeup.heard = n.now.Mono }
 
 // fallAsleep notes that this process has not run for a while: messages that
 // waited in its buffers prove nothing about the present.
@@ -51,14 +50,14 @@ func (n *Node) tickWakeup() {
 	if silent && !w.dozing && !w.alone && !n.refuse && n.self.Num != 0 && n.hasPeers() {
 		w.dozing, w.asleepAt, w.nonce = true, n.now.Mono, 0
 	}
-	if !w.dozing || n.refuse {
+	if !w.dozing && !w.alone || n.refuse {
 		return
 	}
-	if w.nonce == 0 {
+	since := n.now.since(w.askedAt)
+	switch {
+	case w.nonce == 0, !w.dozing && w.heard > w.askedAt && since > n.p.Asleep:
 		n.ping()
-		return
-	}
-	if n.now.since(w.askedAt) > n.p.AskAwake {
+	case w.dozing && since > n.p.AskAwake:
 		w.alone = true
 		n.awake()
 	}
@@ -97,11 +96,12 @@ func (n *Node) onPing(from ring.Holder, m *Ping) {
 	}
 }
 
-// onPong ends the doze, unless the table that the sender has did not come
-// through: then it asks again.
+// onPong ends the doze, or that this member is alone, unless the table that the
+// sender has did not come through: then it asks again. What was asked long ago
+// proves no more than silence does.
 func (n *Node) onPong(from ring.Holder, m *Pong) {
 	w := &n.wakeup
-	if !w.dozing || m.Nonce != w.nonce || w.nonce == 0 {
+	if !w.dozing && !w.alone || m.Nonce != w.nonce || w.nonce == 0 || n.now.since(w.askedAt) > n.p.Asleep {
 		return
 	}
 	if n.peer(from.Num).epoch > n.t.Epoch {
@@ -109,12 +109,13 @@ func (n *Node) onPong(from ring.Holder, m *Pong) {
 		n.send(from, &Stale{Want: true})
 		return
 	}
+	w.alone, w.nonce = false, 0
 	n.awake()
 }
 
 func (n *Node) awake() {
 	w := &n.wakeup
-	w.dozing, w.nonce = false, 0
+	w.dozing = false
 	waiting := w.waiting
 	w.waiting = nil
 	for _, s := range waiting {

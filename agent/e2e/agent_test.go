@@ -125,6 +125,22 @@ func (n *node) tail() string {
 	return strings.Join(lines[max(0, len(lines)-25):], "\n")
 }
 
+// deaths are what the agent's log says of members that failed, however soon they
+// were back.
+func (n *node) deaths(t *testing.T) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(n.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "member failed") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
 // cluster is three agents.
 type cluster []*node
 

@@ -42,6 +42,14 @@ func TestCluster_formsAndSeesADeath(t *testing.T) {
 	start := time.Now()
 	for _, n := range c.without(victim) {
 		n.sees(t, soon, victim.name, "failed")
+		until(t, soon, n.name+" writes that into its log", func(context.Context) error {
+			for _, line := range n.deaths(t) {
+				if strings.Contains(line, "member="+victim.name+" ") {
+					return nil
+				}
+			}
+			return fmt.Errorf("its log tells of no such death: %q", n.deaths(t))
+		})
 	}
 	t.Logf("failed everywhere after %s", time.Since(start).Round(time.Millisecond))
 	victim.start(t)

@@ -83,7 +83,7 @@ func (b backend) Unready() []string {
 			why = append(why, fmt.Sprintf("member %s is alive, and not up in the table yet", m.Name))
 		}
 	}
-	if w := b.a.storeUnready(); w != "" {
+	if w := a.storeUnready(me); w != "" {
 		why = append(why, w)
 	}
 	short := slotsShort(v)

@@ -84,13 +84,23 @@ func (a *Agent) storeStats() map[string]string {
 	return out
 }
 
-// storeUnready says why sessions here are in memory only, "" where they are not.
-func (a *Agent) storeUnready() string {
+// storeUnready says why sessions here are as good as in memory only, "" where
+// they are not.
+func (a *Agent) storeUnready(me *ring.Member) string {
 	if a.store == nil {
 		return ""
 	}
-	if s := a.store.State(); !s.Whole {
+	return unkept(a.store.State(), me)
+}
+
+// unkept says why a restart would not count on a member's disk, "" where it
+// would: it holds everything, and the table, in which the member is me, has its id.
+func unkept(s store.State, me *ring.Member) string {
+	switch {
+	case !s.Whole:
 		return "sessions are not on disk here: " + s.Reason
+	case s.ID != me.Store:
+		return "sessions are on disk here again, which the cluster has yet to note"
 	}
 	return ""
 }

@@ -264,7 +264,7 @@ func (s *Store) tellWhole(k Keeper) error {
 	}
 	s.told = false
 	k.SetStore(s.id, false)
-	return s.set(func(st *State) { *st = State{Whole: true, Bytes: st.Bytes, Since: st.Since} })
+	return s.set(func(st *State) { *st = State{Whole: true, ID: s.id, Bytes: st.Bytes, Since: st.Since} })
 }
 
 // begin makes the new log the one that counts, under an id of its own.

@@ -77,6 +77,7 @@ const (
 // State is what a store can say of itself.
 type State struct {
 	Whole  bool   // all that the member holds is kept
+	ID     ID     // and under what id; zero where not
 	Reason string // why not
 	Bytes  int64  // of the log
 	Since  time.Time

@@ -94,7 +94,9 @@ func New(opts Options) (*Gossip, error) {
 		updating: make(chan struct{}, 1), fatal: make(chan error, 1),
 	}
 	g.quiet = newQuiet(g.log)
-	g.queue = &memberlist.TransmitLimitedQueue{RetransmitMult: 3, NumNodes: func() int { return int(g.others.Load()) }}
+	// One send to each of GossipNodes at the least: with fewer, one member of a few
+	// may be left out by all others, and hear of it with the next exchange of everything.
+	g.queue = &memberlist.TransmitLimitedQueue{RetransmitMult: 4, NumNodes: func() int { return int(g.others.Load()) }}
 	if len(keys) > 0 {
 		if g.keyring, err = memberlist.NewKeyring(keys, keys[0]); err != nil {
 			return nil, fmt.Errorf("gossip keys: %w", err)

@@ -51,14 +51,16 @@ const (
 // interval, since a helper's "no answer either" takes one more timeout and
 // would otherwise always come too late and count against the prober's own
 // health. SuspicionMaxTimeoutMult is 4, since with 2 a member that was cut off
-// for half a second would declare healthy ones dead.
+// for half a second would declare healthy ones dead. RetransmitMult is 8, since
+// 4 are all sent in one go to as many: a member of a small cluster that misses
+// that hears of a suspicion, or that somebody was told to have left, only much later.
 func (t timings) config() *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
 	c.ProbeInterval, c.ProbeTimeout = t.probeInterval, t.probeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 4, 4
 	c.AwarenessMaxMultiplier = 4
 	c.GossipInterval, c.GossipNodes = t.gossipInterval, 4
-	c.RetransmitMult = 4
+	c.RetransmitMult = 8
 	c.TCPTimeout = dialTimeout
 	c.PushPullInterval = 15 * time.Second
 	c.GossipToTheDeadTime = 30 * time.Second

@@ -46,8 +46,11 @@ func (a *Agent) loadFromDisk() error {
 	held := a.engine.Figures().Held
 	switch {
 	case r.Damage != nil:
-		a.log.Error("the log of sessions is damaged: what follows is not used, and this member is filled by the others",
-			"file", r.Damage.File, "offset", r.Damage.Offset, "error", r.Damage.Err, "sessions", held)
+		told := []any{"file", r.Damage.File, "offset", r.Damage.Offset, "error", r.Damage.Err, "sessions", held}
+		if r.Kept != "" { // a new log takes the file's name
+			told = append(told, "kept", r.Kept)
+		}
+		a.log.Error("the log of sessions is damaged: what follows is not used, and this member is filled by the others", told...)
 	case r.Why != "":
 		a.log.Warn("the sessions on disk may be less than was acknowledged: this member is filled by the others", "reason", r.Why, "sessions", held)
 	case r.Entries > 0:

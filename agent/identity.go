@@ -96,9 +96,13 @@ func (i *identity) cluster() (c [16]byte, err error) {
 	return c, nil
 }
 
-// setCluster remembers the cluster.
+// setCluster remembers the cluster. What is known already is not written again:
+// a disk that is full must not keep a member from coming back.
 func (i *identity) setCluster(c [16]byte) error {
 	if i.dir == "" {
+		return nil
+	}
+	if known, err := i.cluster(); err == nil && known == c {
 		return nil
 	}
 	return wholefile.Write(filepath.Join(i.dir, clusterFile), []byte(hex.EncodeToString(c[:])+"\n"))

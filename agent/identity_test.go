@@ -20,6 +20,20 @@ func TestIdentity_staysTheSame(t *testing.T) {
 	if err := first.setCluster(cluster); err != nil {
 		t.Fatal(err)
 	}
+	remembered := func() os.FileInfo {
+		info, err := os.Stat(filepath.Join(dir, clusterFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	before := remembered()
+	if err := first.setCluster(cluster); err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, remembered()) {
+		t.Error("what is known already is written again, for which a full disk has no room")
+	}
 	if err := first.close(); err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,12 @@ func TestStore_damageIsFoundAndTold(t *testing.T) {
 			if filepath.Dir(d.File) != filepath.Dir(path) || d.Offset < 0 || d.Offset > int64(len(whole)) {
 				t.Errorf("told of %s at %d, it was in %s", d.File, d.Offset, path)
 			}
+			if want := filepath.Join(o.Dir, damagedName); again.report.Kept != want {
+				t.Errorf("it is said to be in %q now, and is in %s", again.report.Kept, want)
+			}
+			if why := d.Err.Error(); strings.Count(why, "entry ") > 1 {
+				t.Errorf("the reason names its entry more than once: %s", why)
+			}
 			for key := range uint32(40) {
 				if got := again.vals[key%slots][key]; got != 0 && got != key+1 {
 					t.Errorf("key %d is %d: never written", key, got)

@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"time"
 
@@ -32,10 +31,11 @@ func encodeEntry(index uint64, at time.Time, more bool, records []byte) *raft.Lo
 	return &raft.Log{Index: index, Data: b}
 }
 
-// decodeEntry is the inverse; records share memory with l.
+// decodeEntry is the inverse; records share memory with l. Its caller says which
+// entry an error is about.
 func decodeEntry(index uint64, l *raft.Log) (at time.Time, more bool, records []byte, err error) {
 	if l.Index != index || len(l.Data) < entryHead || binary.BigEndian.Uint32(l.Data) != checksum(index, l.Data[4:]) {
-		return time.Time{}, false, nil, fmt.Errorf("entry %d: %w", index, errChecksum)
+		return time.Time{}, false, nil, errChecksum
 	}
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(l.Data[4:]))), l.Data[12] != 0, l.Data[entryHead:], nil
 }

@@ -17,6 +17,7 @@ type Report struct {
 	ID      ID // zero: what is there may be less than was promised
 	Entries int
 	Damage  *Damage // where the log is not what was written; nothing after that was loaded
+	Kept    string  // where a damaged log is now; "": where it was
 	Why     string  // why it is not whole, where nothing is damaged; "" for a new store too
 }
 
@@ -55,7 +56,11 @@ func (s *Store) Load(f func(records []byte, elapsed time.Duration) error) (Repor
 		if !errors.As(err, &r.Damage) {
 			r.Damage = &Damage{s.path(name), 0, err}
 		}
-		return r, s.setAside(name)
+		if err := s.setAside(name); err != nil {
+			return r, err
+		}
+		r.Kept = s.path(damagedName)
+		return r, nil
 	}
 	s.wal = j
 	l, id, err := s.readLabel()
@@ -264,7 +269,7 @@ func (s *Store) tellWhole(k Keeper) error {
 	}
 	s.told = false
 	k.SetStore(s.id, false)
-	return s.set(func(st *State) { *st = State{Whole: true, ID: s.id, Bytes: st.Bytes, Since: st.Since} })
+	return s.set(func(st *State) { *st = State{Whole: true, ID: s.id, Bytes: s.wal.size, Since: st.Since} })
 }
 
 // begin makes the new log the one that counts, under an id of its own.

@@ -40,6 +40,10 @@ func TestStore_everythingSyncedIsThereAfterAKill(t *testing.T) {
 			}
 			again.want(7, 1000)
 			again.want(49, 499)
+			again.waitWhole()
+			if size := again.store.State().Bytes; size < 500*padding {
+				t.Errorf("the log that was loaded is said to have %d bytes", size)
+			}
 			again.write(8, 1)
 			again.stop()
 			last := start(t, o)

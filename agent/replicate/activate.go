@@ -340,12 +340,15 @@ func (n *Node) opened(h ring.Slot) {
 	}
 }
 
-// makeGood allows for uses that the last owner had not told of yet, or in vain
-// until it would have been rid of this copy: no session ends early (E3).
+// makeGood allows for uses that the last owner had not to tell of, and for the rates of
+// clocks: no session ends early (E3). Takeovers without a use do not add up: nothing is
+// left longer than after a use that is told of only so often.
 func (n *Node) makeGood(e *session.Entry) {
 	if !e.Rec.Dead && e.Deadline != 0 {
-		slack := n.touchEvery(e.Rec) + min(n.p.TouchLost, e.Rec.TTL/2) + time.Duration(float64(e.Rec.TTL)*n.p.Rho)
-		n.store.Extend(e, min(e.Deadline+int64(slack), n.now.Mono+int64(e.Rec.TTL)))
+		ttl := e.Rec.TTL
+		slack := n.touchEvery(e.Rec) + time.Duration(float64(ttl)*n.p.Rho)
+		n.store.Extend(e, min(e.Deadline+int64(slack), n.now.Mono+int64(ttl+useEvery(n.ttl))))
+		e.Told = 0 // of the other copies it is not known
 	}
 }
 

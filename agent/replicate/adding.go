@@ -2,7 +2,6 @@ package replicate
 
 import (
 	"slices"
-	"time"
 
 	"github.com/rondel-project/rondel/agent/ring"
 	"github.com/rondel-project/rondel/agent/session"
@@ -16,7 +15,8 @@ type adding struct {
 	listed    bool
 	dropped   bool // it was told to forget something
 	queue     []session.ID
-	uses      []session.ID // equal records whose deadlines it has still to hear
+	uses      []session.ID // records that it holds, whose deadlines it has still to hear
+	usesIn    uint64       // the last round in which it was told of such; 0: none
 	flight    map[session.ID]*flight
 	order     []session.ID // of flight, oldest first
 	announced bool         // AddInSync was sent: the learner may count already
@@ -31,6 +31,7 @@ type flight struct {
 	version session.Version
 	size    int64
 	at      int64
+	ends    int64 // the deadline that was sent
 }
 
 // bulk is the budget for filling one peer.
@@ -108,7 +109,7 @@ func (n *Node) tickAdding(h ring.Slot) {
 		if n.now.since(a.sentAt) >= n.p.Resend {
 			n.askLearner(h)
 		}
-	case a.filled():
+	case n.filled(a):
 		n.announce(h)
 	default:
 		n.resendRecords(h)
@@ -220,14 +221,14 @@ func (n *Node) listedSync(from ring.Holder, m *Listing) {
 	})
 	n.fill(m.Slot)
 	n.sendUses(m.Slot)
-	if a.filled() {
+	if n.filled(a) {
 		n.announce(m.Slot)
 	}
 }
 
 // filled reports whether the learner has everything.
-func (a *adding) filled() bool {
-	return a.listed && len(a.flight) == 0 && len(a.queue) == 0 && len(a.uses) == 0
+func (n *Node) filled(a *adding) bool {
+	return a.listed && len(a.flight) == 0 && len(a.queue) == 0 && len(a.uses) == 0 && n.peer(a.who.Num).confirmed(a.usesIn)
 }
 
 const usesBatch = 512
@@ -236,19 +237,16 @@ const usesBatch = 512
 // already, one batch at a time.
 func (n *Node) sendUses(h ring.Slot) {
 	a := n.slots[h].add
-	if len(a.uses) == 0 || n.peer(a.who.Num).touch != nil {
+	p := n.peer(a.who.Num)
+	if len(a.uses) == 0 || p.touch != nil {
 		return
 	}
-	var items []TouchItem
-	for _, id := range a.uses[:min(len(a.uses), usesBatch)] {
-		if e := n.store.Get(h, id); e != nil && !e.Rec.Dead && e.Deadline != 0 {
-			items = append(items, TouchItem{h, id, max(time.Duration(e.Deadline-n.now.Mono), 1)})
-		}
+	batch := a.uses[:min(len(a.uses), usesBatch)]
+	for _, id := range batch {
+		n.queueTold(a.who.Num, h, id)
 	}
-	a.uses = a.uses[min(len(a.uses), usesBatch):]
-	if len(items) > 0 {
-		n.sendTouches(a.who.Num, items)
-	}
+	a.uses, a.usesIn = a.uses[len(batch):], n.telling.round
+	n.sendTouches(a.who.Num, p)
 }
 
 // usesConfirmed goes on with the learners of a peer that has confirmed a batch.
@@ -256,7 +254,7 @@ func (n *Node) usesConfirmed(num number) {
 	for h := range ring.Slot(ring.Slots) {
 		if a := n.slots[h].add; a != nil && a.who.Num == num && a.listed {
 			n.sendUses(h)
-			if a.filled() {
+			if n.filled(a) {
 				n.announce(h)
 			}
 		}
@@ -325,7 +323,7 @@ func (n *Node) sendRecord(h ring.Slot, id session.ID, f *flight) bool {
 		return false
 	}
 	a := n.slots[h].add
-	f.version = e.Rec.Version()
+	f.version, f.ends = e.Rec.Version(), e.Deadline
 	if f.size == 0 {
 		f.size = recordSize(e.Rec)
 	}
@@ -359,9 +357,13 @@ func (n *Node) ackAdding(h ring.Slot, from ring.Holder, m *Ack) {
 	n.Stats.Filled++
 	n.Stats.FilledBytes += uint64(f.size)
 	n.peer(from.Num).bulk.inFlight -= f.size
+	if e := n.store.Get(h, m.ID); e != nil && e.Told > f.ends {
+		a.uses = append(a.uses, m.ID) // what was told while it had no record may be forgotten
+		n.sendUses(h)
+	}
 	if len(a.queue) > 0 {
 		n.fill(h)
-	} else if a.filled() {
+	} else if n.filled(a) {
 		n.announce(h)
 	}
 }

@@ -55,6 +55,9 @@ func (n *Node) commit(w *write) {
 	e, twin := n.putCommitted(w, age, left)
 	if w.op == nil || w.op.merge == nil {
 		e.Used = n.now.Mono
+		if !w.few && !w.detached && w.next.TTL > 0 {
+			e.Told = max(e.Told, w.began+int64(w.next.TTL)) // which its copies took from it
+		}
 	}
 	if n.passedOver(w) || w.detached || w.few {
 		n.markUnsettled(e)

@@ -79,7 +79,7 @@ func NewEngine(o Options, log hclog.Logger) *Engine {
 		disk: o.Disk, fatal: die, held: held{gate: o.Disk != nil, limit: maxHeld}, node: NewNode(o.Config), waiting: map[uint64]Waiter{},
 	}
 	e.answers.New = func() any { return make(mailbox, 1) }
-	e.touches.every = min(o.Defaults.TTL/20, 10*time.Second)
+	e.touches.every = useEvery(o.Defaults.TTL)
 	e.view.Store(newView(nil, e.node, time.Now()))
 	return e
 }

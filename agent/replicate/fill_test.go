@@ -206,7 +206,7 @@ func TestNode_learnerIsComparedAnewWhenItsOwnerStartsAgain(t *testing.T) {
 	id := c.create(0)
 	c.learn(0, 3)
 	c.run(time.Second)
-	if a := c.nodes[1].slots[0].add; a == nil || !a.filled() {
+	if a := c.nodes[1].slots[0].add; a == nil || !c.nodes[1].filled(a) {
 		t.Fatal("the learner is not filled")
 	}
 	c.lose = func(e envelope) bool {

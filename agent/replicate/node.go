@@ -61,7 +61,7 @@ type Node struct {
 	journal journal
 	seals   map[number][]SlotRe
 	adds    []ring.Candidate
-	touched []touchBatch
+	telling telling
 	handed  []ring.Slot // given to other owners in this step
 	single  int         // slots with no copy but this one that wait to be filled: they go first
 	syncing int         // slots being filled
@@ -113,7 +113,9 @@ type peer struct {
 	refused     bool
 	reportedAt  int64
 	touch       *Touch
-	touchNext   []TouchItem // to be sent when touch has been acknowledged
+	touchFrom   uint64    // the first round of which touch tells
+	touchNext   []toldUse // to be sent when touch has been acknowledged
+	touchKept   int       // of touchNext when it was last looked through
 	touchAt     int64
 	touchSince  int64 // since when it has confirmed none
 	bulk        bulk
@@ -125,6 +127,7 @@ func NewNode(cfg Config) *Node {
 		cfg: cfg, p: cfg.Params, ttl: cfg.Defaults.TTL, t: &ring.Table{}, keys: session.NewKeyring(nil),
 		rng:     rand.New(rand.NewPCG(cfg.Seed, binary.LittleEndian.Uint64(cfg.Boot[:8]))),
 		store:   session.NewTable(cfg.Params.Tombstone),
+		telling: telling{round: 1},
 		journal: journal{on: cfg.Disk, whole: ring.Slots}, peers: map[number]*peer{}, calls: map[uint64]*call{}, seals: map[number][]SlotRe{},
 	}
 }
@@ -153,6 +156,10 @@ func (n *Node) begin(t Time, out *Out) {
 
 // end sends what the step has collected.
 func (n *Node) end() {
+	if n.telling.urgent {
+		n.tellRound()
+		n.answerTold()
+	}
 	if len(n.seals) > 0 {
 		for _, num := range sortedKeys(n.seals) {
 			if m := n.t.Member(num); m != nil {
@@ -371,7 +378,7 @@ func (n *Node) Tick(t Time, out *Out) {
 	n.slow = n.slow[:0]
 	n.tickWrites()
 	n.tickSlots()
-	n.tickTouches()
+	n.tickTold()
 	n.tickReport()
 	n.tickExpiry()
 	n.tickDrop()

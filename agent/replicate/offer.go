@@ -164,9 +164,10 @@ func (n *Node) mergeChange(h ring.Slot, rec *session.Record, u *session.Update) 
 	return &session.Change{Next: m.Restamp(v), Full: true}
 }
 
-// offerDone tells the member that offered a record that it is in the owner's.
+// offerDone tells the member that offered a record that it is in the owner's. While
+// that is not at all copies, the member goes on offering: this one may die with it.
 func (n *Node) offerDone(h ring.Slot, o *op) {
-	if o.from.Num == 0 {
+	if e := n.store.Get(h, o.merge.ID); o.from.Num == 0 || e != nil && e.Unsettled {
 		return
 	}
 	n.post(o.from, &OfferAck{SlotRe{h, n.t.Slots[h].Re}, o.merge.ID, o.merge.Version()}, true)

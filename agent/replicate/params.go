@@ -14,8 +14,7 @@ type Params struct {
 	Asleep     time.Duration // serve: silence after which an owner asks before it serves
 	AskAwake   time.Duration // serve: how long it waits for that answer
 	AskDetach  time.Duration // serve: how long a detached owner waits for other copies
-	TouchEvery time.Duration // longest time between touch batches; a tenth of the TTL where that is less
-	TouchLost  time.Duration // longest time in which a copy in sync may hear of no use: until it is reported and dropped
+	TouchEvery time.Duration // by how much copies may know of an earlier deadline, at most; a tenth of the TTL where that is less
 	Repair     time.Duration // between comparisons of a slot's copies
 	Tombstone  time.Duration // how long a deleted session is remembered
 	Away       time.Duration // how old a member's log may be for its records to be filled up instead of forgotten (E2)
@@ -34,7 +33,7 @@ func DefaultParams(ttl time.Duration) Params {
 		Lease: 1500 * time.Millisecond, Renew: 300 * time.Millisecond, Rho: 0.01,
 		Resend: 250 * time.Millisecond, OpBudget: 2 * time.Second, Degrade: 300 * time.Millisecond,
 		Asleep: 600 * time.Millisecond, AskAwake: 200 * time.Millisecond, AskDetach: 200 * time.Millisecond,
-		TouchEvery: 30 * time.Second, TouchLost: 2500 * time.Millisecond, Repair: 30 * time.Second,
+		TouchEvery: 30 * time.Second, Repair: 30 * time.Second,
 		Tombstone: 2*ttl + time.Hour, Away: time.Hour, NewHolder: 10 * time.Second,
 		BulkRate: 16 << 20, BulkWindow: 1 << 20, SyncSlots: 64, MaxWaiting: 1024, MaxQueue: 64,
 	}
@@ -48,3 +47,7 @@ type Defaults struct {
 	MaxSize  int // bytes of one session's attributes
 	MaxCount int // sessions owned by this member; 0: no bound
 }
+
+// useEvery is how long an agent passes over later uses of a session of which it has
+// told, where session.ttl is ttl. That much is added to the session's deadline.
+func useEvery(ttl time.Duration) time.Duration { return min(ttl/20, 10*time.Second) }

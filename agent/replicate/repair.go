@@ -138,7 +138,7 @@ func (n *Node) compare(h ring.Slot) {
 		return
 	}
 	to := slices.Clone(n.t.Slots[h].InSync)
-	if a := sl.add; a != nil && a.filled() {
+	if a := sl.add; a != nil && n.filled(a) {
 		to = append(to, a.who)
 	}
 	if len(to) == 1 {
@@ -163,7 +163,7 @@ func (n *Node) compare(h ring.Slot) {
 func (n *Node) listedRepair(from ring.Holder, m *Listing) {
 	sl := &n.slots[m.Slot]
 	inSync := n.t.Slots[m.Slot].InSyncHas(from)
-	learns := !inSync && sl.add != nil && sl.add.who == from && sl.add.filled()
+	learns := !inSync && sl.add != nil && sl.add.who == from && n.filled(sl.add)
 	if m.Mask == 0 || !n.open(m.Slot) || sl.cmp == nil || m.Tag != sl.cmp.tag || !inSync && !learns {
 		return
 	}

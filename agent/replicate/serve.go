@@ -83,7 +83,11 @@ func (n *Node) perform(h ring.Slot, o *op) {
 	}
 	n.Stats.Reads++
 	o.shows(e)
-	n.finish(o, n.read(h, e, o.req))
+	r := n.read(h, e, o.req)
+	if r.Status == session.OK && (o.req.Kind == session.Touch || o.req.Touch) && n.awaitTold(h, e, o, r) {
+		return
+	}
+	n.finish(o, r)
 }
 
 func (n *Node) ended(e *session.Entry) bool {
@@ -110,7 +114,7 @@ func (n *Node) read(h ring.Slot, e *session.Entry, req *session.Request) *sessio
 	case req.Kind == session.Touch:
 		n.used(e, n.now.Mono, req.TTL) // the asker tells of later uses only so often
 	case req.Touch:
-		n.touch(e, n.now.Mono)
+		n.used(e, n.now.Mono, 0)
 	}
 	switch req.Kind {
 	case session.Get:

@@ -108,12 +108,15 @@ func TestNode_slotHandedOverTellsItsUsesAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, false)
 	mine := func(h ring.Slot) bool { return h%3 == 0 }
-	used := 0
+	var ids []session.ID
 	for h := ring.Slot(0); h < ring.Slots; h += 3 {
-		id := c.create(h)
-		c.wantOK(c.do(1, &session.Request{Kind: session.Touch, ID: id}))
-		used++
+		ids = append(ids, c.create(h))
 	}
+	c.run(time.Second)
+	for _, id := range ids[1:] {
+		c.wantOK(c.do(1, &session.Request{Kind: session.Touch, ID: id}))
+	}
+	used := len(ids) - 1
 	messages, items := 0, 0
 	c.seen = func(e envelope) {
 		if m, ok := e.msg.(*Touch); ok && e.from.Num == 1 && e.to.Num == 2 {

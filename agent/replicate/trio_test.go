@@ -129,19 +129,24 @@ func (c *trio) step(i member.Number, f func(n *Node, out *Out)) {
 	}
 }
 
+// deliver lets the next message arrive.
+func (c *trio) deliver() {
+	e := c.queue[0]
+	c.queue = c.queue[1:]
+	if c.dead[e.to.Num] || c.dead[e.from.Num] || c.cut[[2]member.Number{e.from.Num, e.to.Num}] || c.lose != nil && c.lose(e) {
+		return
+	}
+	if c.seen != nil {
+		c.seen(e)
+	}
+	c.step(e.to.Num, func(n *Node, out *Out) { n.Receive(c.now, e.from, e.epoch, e.msg, out) })
+}
+
 // run lets time pass, and everything that is sent arrive.
 func (c *trio) run(d time.Duration) {
 	for end := c.now.Mono + int64(d); ; {
 		for len(c.queue) > 0 {
-			e := c.queue[0]
-			c.queue = c.queue[1:]
-			if c.dead[e.to.Num] || c.dead[e.from.Num] || c.cut[[2]member.Number{e.from.Num, e.to.Num}] || c.lose != nil && c.lose(e) {
-				continue
-			}
-			if c.seen != nil {
-				c.seen(e)
-			}
-			c.step(e.to.Num, func(n *Node, out *Out) { n.Receive(c.now, e.from, e.epoch, e.msg, out) })
+			c.deliver()
 		}
 		if c.now.Mono >= end {
 			return

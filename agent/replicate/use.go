@@ -69,11 +69,3 @@ func (n *Node) useHere(h ring.Slot, e *session.Entry, from int64, every time.Dur
 	n.used(e, from, every)
 	return true
 }
-
-// used starts the session's idle time anew at from, with what the asker leaves out.
-func (n *Node) used(e *session.Entry, from int64, every time.Duration) {
-	n.touch(e, from)
-	if every > 0 && e.Rec.TTL > 0 {
-		n.store.Extend(e, from+int64(e.Rec.TTL+every))
-	}
-}

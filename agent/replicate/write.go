@@ -138,8 +138,32 @@ func (n *Node) start(h ring.Slot, o *op) *write {
 			n.finish(o, resp)
 			return nil
 		}
+		if c.Twin != nil && !n.meetsTwin(h, o, c) {
+			return nil
+		}
 	}
 	return n.launch(h, o, e, c, resp)
+}
+
+// meetsTwin allows for the session into which another is rotated being there already:
+// both parts of a divided cluster may do one rotation, and what has become of the new
+// session since then stands, its end above all. It reports false where the op waits
+// for a write to that session.
+func (n *Node) meetsTwin(h ring.Slot, o *op, c *session.Change) bool {
+	if w := n.slots[h].writes[c.Twin.ID]; w != nil {
+		if len(w.queue) >= n.p.MaxQueue {
+			n.finish(o, unavailable("overloaded", "too many writes wait for this session; try again"))
+		} else {
+			w.queue = append(w.queue, o)
+		}
+		return false
+	}
+	if e := n.store.Get(h, c.Twin.ID); e != nil {
+		m, conflicts := session.Merge(e.Rec, c.Twin)
+		n.Stats.MergeConflicts += uint64(conflicts)
+		c.Twin = m.Restamp(session.Version{Gen: n.gen(h, m), Ver: max(e.Rec.Ver, c.Twin.Ver) + 1})
+	}
+	return true
 }
 
 func (n *Node) opID(o *op) session.ID {

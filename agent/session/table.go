@@ -22,13 +22,14 @@ type Entry struct {
 	Born      int64 // when the session was created
 	Deadline  int64 // when it ends if nobody uses it; 0: never
 	Used      int64 // when it was last used
-	Touched   bool  // used since the last touch batch
+	Told      int64 // the Deadline that its copies have been told of, where this member owns it
 	Unsettled bool  // acknowledged without an owner or without all copies: to be offered to the owner
 
 	tomb, gone bool // in the list of tombstones; removed
 	mindful    bool // in the shelf's list of those that remember operations
 	slot       ring.Slot
 	bucket     uint8  // Bucket of the id
+	Round      uint32 // in which they were told; its end, the rest is known
 	sum        uint64 // what the shelf's buckets hold of Rec
 	older, yng *Entry // the slot's list by last use, of living ones or of tombstones
 	wake       int64  // when the expiry heap looks at it, at the latest

@@ -62,8 +62,11 @@ func (u *user) use() {
 			if !u.made {
 				u.made, u.lives, u.used = true, u.lives+1, began
 			}
-			if w.chance(0.08) { // away until after its end
+			switch {
+			case w.chance(0.08): // away until after its end
 				wait = int64(userTTL) + w.between(3*sc, 6*sc)
+			case w.chance(0.2): // away for nearly as long as it lasts
+				wait = int64(userTTL) - w.between(500*ms, 4500*ms)
 			}
 		case a.Resp.Status == session.NotFound && u.made:
 			if early := u.used + int64(float64(userTTL)*0.985) - w.now; early > 0 && (w.refuse || !w.partitions) {

@@ -134,8 +134,8 @@ func TestCase_D20_deadlineOutlivesOwner(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		// A take-over may lose one batch of touches, a tenth of the TTL.
-		time.Sleep(time.Until(made.Add(ttl + ttl/10 + 3*time.Second)))
+		// A new owner waits for as much longer as it may not have been told of.
+		time.Sleep(time.Until(made.Add(ttl + ttl/10 + 2*time.Second)))
 		for _, id := range idle {
 			for what, a := range map[string]agenttest.Answer{"get": any.Read(id), "patch": any.Patch(id, attrs{"n": 1}), "touch": any.Touch(id)} {
 				if a.Status != 404 {

@@ -103,7 +103,7 @@ func (c *Weight) Run(args []string) int {
 			return flags.Misuse("a weight is a whole number from 0 to 65535")
 		}
 		if err := client.Agent().SetWeight(ctx, c.id, weight); err != nil {
-			return fmt.Errorf("change the weight of %s: %w", c.id, err)
+			return fmt.Errorf("change a weight: %w", err)
 		}
 		_, err = fmt.Fprintf(c.Out, "%s has weight %d.\n", term.Clean(c.id), weight)
 		return err

@@ -11,11 +11,12 @@ type Queues struct {
 	Bulk    int64
 	Commits int // records on their way to the copies while a slot opens
 	Filling int // slots
+	Told    int // uses whose answers wait for copies to hear of them
 }
 
 // Queues measures. It looks at everything that waits: it is for checks.
 func (n *Node) Queues() Queues {
-	q := Queues{Waiting: len(n.wakeup.waiting), Filling: n.syncing}
+	q := Queues{Waiting: len(n.wakeup.waiting), Filling: n.syncing, Told: len(n.telling.waiting)}
 	for _, p := range n.peers {
 		q.Bulk = max(q.Bulk, p.bulk.inFlight)
 	}
@@ -58,6 +59,8 @@ func (q Queues) Exceeded(p Params, largest int64) string {
 		return "bytes in flight"
 	case q.Commits > commitsAtOnce:
 		return "records in flight to an opening slot"
+	case q.Told > maxTouches:
+		return "uses to be told"
 	case q.Filling > p.SyncSlots:
 		return "slots being filled"
 	}

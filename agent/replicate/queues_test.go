@@ -11,14 +11,14 @@ func TestQueues_exceeded(t *testing.T) {
 	t.Parallel()
 	p := DefaultParams(0)
 	full := Queues{
-		Waiting: p.MaxWaiting, Queued: p.MaxQueue, Shared: p.MaxWaiting, Bulk: p.BulkWindow + 10, Commits: commitsAtOnce, Filling: p.SyncSlots,
+		Waiting: p.MaxWaiting, Queued: p.MaxQueue, Shared: p.MaxWaiting, Bulk: p.BulkWindow + 10, Commits: commitsAtOnce, Filling: p.SyncSlots, Told: maxTouches,
 	}
 	if bad := full.Exceeded(p, 10); bad != "" {
 		t.Errorf("full queues: %s", bad)
 	}
 	for _, grow := range []func(*Queues){
 		func(q *Queues) { q.Waiting++ }, func(q *Queues) { q.Queued++ }, func(q *Queues) { q.Shared++ },
-		func(q *Queues) { q.Bulk++ }, func(q *Queues) { q.Commits++ }, func(q *Queues) { q.Filling++ },
+		func(q *Queues) { q.Bulk++ }, func(q *Queues) { q.Commits++ }, func(q *Queues) { q.Filling++ }, func(q *Queues) { q.Told++ },
 	} {
 		q := full
 		if grow(&q); q.Exceeded(p, 10) == "" {

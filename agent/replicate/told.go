@@ -19,6 +19,7 @@ type telling struct {
 	uses    []*session.Entry
 	round   uint64 // the one that is gathered; from 1
 	urgent  bool
+	to      []number // peers for whom something was gathered that may be sent now
 	waiting []*usedOp
 	logged  [64]uint64 // the last record that was logged of the round, of the last rounds
 }
@@ -147,6 +148,9 @@ func (n *Node) tickTold() {
 		if p.touch == nil {
 			continue
 		}
+		if len(p.touchNext) >= 2*max(p.touchKept, maxTouches) {
+			p.keepFirst()
+		}
 		if n.now.since(p.touchAt) >= n.p.Resend {
 			items := make([]TouchItem, 0, len(p.touch.Items))
 			for _, x := range p.touch.Items {
@@ -212,23 +216,21 @@ func (t *telling) loggedIn(round uint64) uint64 {
 
 func (n *Node) queueTold(num number, h ring.Slot, id session.ID) {
 	p := n.peer(num)
+	if len(p.touchNext) == 0 {
+		n.telling.to = append(n.telling.to, num)
+	}
 	p.touchNext = append(p.touchNext, toldUse{h, id, n.telling.round})
 }
 
 // sendTold sends a batch to each peer that has confirmed the one before it: what comes
 // up while that is on its way is gathered.
 func (n *Node) sendTold() {
-	for _, num := range sortedKeys(n.peers) {
-		p := n.peers[num]
-		if len(p.touchNext) == 0 {
-			continue
-		}
-		if p.touch == nil {
+	for _, num := range n.telling.to {
+		if p := n.peers[num]; p.touch == nil {
 			n.sendTouches(num, p)
-		} else if len(p.touchNext) >= 2*max(p.touchKept, maxTouches) {
-			p.keepFirst()
 		}
 	}
+	n.telling.to = n.telling.to[:0]
 }
 
 // keepFirst leaves one use of each session: how long that has left is told as of when

@@ -66,6 +66,7 @@ func (l *load) init(w *world) {
 		l.users = append(l.users, u)
 		w.at(w.between(500*ms, 1500*ms), -1, u.begin)
 	}
+	w.at(w.between(500*ms, 1500*ms), -1, (&binding{w: w}).begin)
 }
 
 func (l *load) fresh() *family {

@@ -261,10 +261,13 @@ func (s *Stage) Find(name string) *Process {
 	return nil
 }
 
-// Kill ends a process as kill -9 does and returns when it is gone.
+// Kill ends a process as kill -9 does and returns when it is gone. One that has
+// ended already has done so by itself, although nobody may have been told yet.
 func (s *Stage) Kill(p *Process) error {
 	s.mu.Lock()
-	s.expected[p] = true
+	if p.Alive() {
+		s.expected[p] = true
+	}
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), killTime)
 	defer cancel()

@@ -26,6 +26,7 @@ type app struct {
 	mu   sync.Mutex
 	open map[net.Conn]bool
 	seen int // connections accepted
+	dead bool
 	wg   sync.WaitGroup
 }
 
@@ -49,9 +50,16 @@ func startAppOn(t testing.TB, name string, ln net.Listener, handle func(net.Conn
 				return
 			}
 			a.mu.Lock()
-			a.open[nc] = true
-			a.seen++
+			dead := a.dead
+			if !dead {
+				a.open[nc] = true
+				a.seen++
+			}
 			a.mu.Unlock()
+			if dead { // it came just before the listener was closed
+				nc.Close()
+				return
+			}
 			a.wg.Go(func() {
 				defer func() {
 					nc.Close()
@@ -94,6 +102,7 @@ func hold(t testing.TB, ln net.Listener) {
 func (a *app) kill() {
 	a.ln.Close()
 	a.mu.Lock()
+	a.dead = true
 	for c := range a.open {
 		c.Close()
 	}
@@ -212,13 +221,14 @@ func startRig(t testing.TB, s setup) *rig {
 	return r
 }
 
-// serveRig runs a proxy.
+// serveRig runs a proxy, whose address nobody else has when it has stopped.
 func serveRig(t testing.TB, p *Proxy) *rig {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	hold(t, ln)
 	return serveRigOn(t, p, ln)
 }
 

@@ -34,9 +34,7 @@ func TestRun_stopsGracefully(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.SetInstances([]Instance{instanceOf(a, "m1")})
-	ln := listen(t)
-	hold(t, ln) // nobody else may answer there when it is closed
-	r := serveRigOn(t, p, ln)
+	r := serveRig(t, p)
 	_, idle := r.send(t, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	read(t, idle, "GET")
 	_, busy := r.send(t, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -384,7 +384,11 @@ func TestQueue_stress(t *testing.T) {
 		}
 		wg.Wait()
 		eventually(t, "all ended", func() bool { return r.Totals().InFlight == 0 })
-		if g := r.snap.Load().any[0].group; g.waiting.Load() != 0 || len(g.line) != 0 || r.waiting("shop") != 0 {
+		g := r.snap.Load().any[0].group
+		g.mu.Lock() // the last answers may be there before who gave them has looked for others in line
+		line := len(g.line)
+		g.mu.Unlock()
+		if g.waiting.Load() != 0 || line != 0 || r.waiting("shop") != 0 {
 			t.Errorf("%d: %d still wait", how, g.waiting.Load())
 		}
 		for _, c := range r.Counters() {

@@ -31,12 +31,17 @@ func TestClock_neverGoesBack(t *testing.T) {
 func TestClock_asksWhenTheClocksComeApart(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	c.now()
-	asked := c.asked.Load()
-	c.asked.Store(asked + int64(time.Hour)) // not due for long
-	c.now()
-	if c.asked.Load() != asked+int64(time.Hour) {
-		t.Fatal("asked for no reason")
+	asked := int64(0)
+	for tries := 0; ; tries++ {
+		c.now()
+		asked = c.asked.Load()
+		c.asked.Store(asked + int64(time.Hour)) // not due for long
+		if c.now(); c.asked.Load() == asked+int64(time.Hour) {
+			break
+		}
+		if tries == 10 { // one who is held up between the two clocks sees them apart
+			t.Fatal("asked for no reason")
+		}
 	}
 	c.apart.Add(-int64(time.Second))
 	c.now()

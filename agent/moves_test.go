@@ -85,6 +85,7 @@ func TestDrain_emptiesAMember(t *testing.T) {
 				if p := place(by, name); p.State != "draining" || !p.Draining {
 					t.Errorf("the agent that was asked shows %+v at once", p)
 				}
+				c.Await("it knows", 5*time.Second, func() bool { return place(c.Member(name), name).Draining })
 				for i := range 20 {
 					if a := ok(t, "create", c.Member(name).Create(attrs{"i": i}, "")); a.Owner == name {
 						t.Fatalf("a new session is owned by %s, which drains", name)

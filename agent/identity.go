@@ -45,7 +45,7 @@ func openIdentity(dir string) (_ *identity, err error) {
 	}
 	defer func() {
 		if err != nil {
-			i.lock.Close()
+			i.close()
 		}
 	}()
 	if err := unix.Flock(int(i.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -117,10 +117,11 @@ func (i *identity) path(name string) string {
 	return filepath.Join(i.dir, name)
 }
 
-// close gives the data directory free.
+// close gives the data directory free: in so many words, since a process that
+// this one is about to start has the file open as well, until it runs its program.
 func (i *identity) close() error {
 	if i.lock == nil {
 		return nil
 	}
-	return i.lock.Close()
+	return errors.Join(unix.Flock(int(i.lock.Fd()), unix.LOCK_UN), i.lock.Close())
 }

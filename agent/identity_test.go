@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestIdentity_staysTheSame(t *testing.T) {
@@ -16,6 +18,11 @@ func TestIdentity_staysTheSame(t *testing.T) {
 	if _, err := openIdentity(dir); err == nil {
 		t.Error("two agents open one data directory")
 	}
+	inherited, err := unix.Dup(int(first.lock.Fd())) // as a process has it that is about to be started
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
 	cluster := [16]byte{1, 2, 3}
 	if err := first.setCluster(cluster); err != nil {
 		t.Fatal(err)

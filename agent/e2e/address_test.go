@@ -43,7 +43,7 @@ func freePlaces(t *testing.T, n int) []place {
 		var out []place
 		for i := range n {
 			p := place{addr: fmt.Sprintf("%s.%d", network, 11+i), port: port}
-			if last = p.free(); last != nil {
+			if last = unforked(p.free); last != nil {
 				break
 			}
 			out = append(out, p)

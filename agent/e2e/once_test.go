@@ -65,7 +65,7 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if dies := s.dies.Swap(nil); dies != nil {
 		(*dies)()
 		nc, _, err := http.NewResponseController(w).Hijack()
-		s.server.Close() // before the client learns of it: there is nobody to come back to
+		unforked(s.server.Close) // before the client learns of it: there is nobody to come back to
 		if err == nil {
 			nc.(*net.TCPConn).SetLinger(0) // as the system does for a process that was killed
 			nc.Close()

@@ -5,3 +5,5 @@ package e2e
 import "syscall"
 
 func attributes() *syscall.SysProcAttr { return nil }
+
+func unforked(f func() error) error { return f() }

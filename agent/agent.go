@@ -86,9 +86,13 @@ type Agent struct {
 type life struct {
 	fatal   chan error
 	ending  chan struct{} // closed when Shutdown or Leave has begun the end
+	closing chan struct{} // closed when Leave wants what users reach to end
+	closed  chan struct{} // closed when that has ended, its requests done
 	ended   chan struct{} // closed when Run returns
 	endOnce sync.Once
+	parting sync.Once   // closes closing
 	leaving atomic.Bool // asked to leave for good
+	parted  atomic.Bool // and takes no requests about sessions any more
 	gone    atomic.Bool // has left
 }
 
@@ -122,7 +126,10 @@ func NewIn(env Env, cfg config.Runtime, log hclog.Logger, reload ReloadFunc) (_ 
 	env = env.withDefaults()
 	a := &Agent{
 		log: log.Named("agent"), reload: reload, roster: newRoster(), metrics: telemetry.New(),
-		life:         &life{fatal: make(chan error, 1), ending: make(chan struct{}), ended: make(chan struct{})},
+		life: &life{
+			fatal: make(chan error, 1), ending: make(chan struct{}), ended: make(chan struct{}),
+			closing: make(chan struct{}), closed: make(chan struct{}),
+		},
 		tableChanged: make(chan struct{}), rejoin: make(chan struct{}, 1),
 	}
 	a.cfg.Store(&cfg)

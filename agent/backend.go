@@ -110,6 +110,9 @@ func (b backend) Unserving() []string {
 	if v := b.a.engine.View(); v.Table.Epoch == 0 {
 		return []string{"this agent has no table yet: it has not found its cluster, or there is none"}
 	}
+	if b.a.leaving.Load() {
+		return []string{"this agent is leaving the cluster"}
+	}
 	select {
 	case <-b.a.ending:
 		return []string{"this agent is stopping"}

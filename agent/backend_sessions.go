@@ -23,9 +23,19 @@ type sessionsBackend struct{ a *Agent }
 
 // Do implements httpapi.Sessions.
 func (b sessionsBackend) Do(ctx context.Context, req *session.Request) *session.Response {
+	if b.a.parted.Load() {
+		return parted()
+	}
 	began := time.Now()
 	r := b.a.engine.Do(ctx, req)
 	b.measure(req.Kind, r, began)
+	return r
+}
+
+// parted is the answer of an agent that the cluster is about to forget.
+func parted() *session.Response {
+	r := session.Fail(session.Unavailable, "leaving", "this agent is leaving the cluster; ask another one")
+	r.RetryAfter = time.Second
 	return r
 }
 
@@ -39,6 +49,10 @@ func (b sessionsBackend) measure(kind session.Kind, r *session.Response, began t
 
 // Start implements httpapi.Sessions.
 func (b sessionsBackend) Start(req *session.Request, w httpapi.Waiter) {
+	if b.a.parted.Load() {
+		w.Answered(parted())
+		return
+	}
 	b.a.engine.Start(req, &measured{b, req.Kind, time.Now(), w})
 }
 

@@ -64,12 +64,20 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		api.run("HTTP API", func(ctx context.Context) error { return a.doors.api.Run(ctx, a.doors.apiPorts...) })
 	}
 
-	select {
-	case err := <-a.fatal:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-a.ending:
+	for closing := a.closing; ; {
+		select {
+		case err := <-a.fatal:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-closing: // Leave goes on when that is done
+			front.stop()
+			close(a.closed)
+			closing = nil
+			continue
+		case <-a.ending:
+		}
+		break
 	}
 	// Other agents send nothing more to the instances here, which are about to
 	// lose their agent; then this agent's own requests end, then its slots go.

@@ -38,6 +38,8 @@ type shop struct {
 	id    string // of its registration
 	agent *Agent
 	srv   *httptest.Server
+
+	held, hold chan struct{} // of /later: it is under way, and may go on
 }
 
 func newSite(t *testing.T, agents, shops int, configure ...func(*config.Runtime)) *site {
@@ -123,7 +125,7 @@ func (s *site) addAgent(t testing.TB, expect int, configure ...func(*config.Runt
 
 func (s *site) addShop(t *testing.T, name string, a *Agent) *shop {
 	t.Helper()
-	sh := &shop{name: name, agent: a}
+	sh := &shop{name: name, agent: a, held: make(chan struct{}), hold: make(chan struct{})}
 	sh.srv = listenAlone(t, sh)
 	s.shops = append(s.shops, sh)
 	sh.register(t)
@@ -160,6 +162,10 @@ func (sh *shop) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Seen-Session", id)
 	switch q.URL.Path {
 	case "/put":
+		sh.api(w, q, "PATCH", id, `{"Attributes":{"cart":"`+q.URL.RawQuery+`"}}`)
+	case "/later":
+		close(sh.held)
+		<-sh.hold
 		sh.api(w, q, "PATCH", id, `{"Attributes":{"cart":"`+q.URL.RawQuery+`"}}`)
 	case "/get":
 		sh.api(w, q, "GET", id, "")

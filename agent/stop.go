@@ -17,6 +17,9 @@ const (
 	leaveWait = 60 * time.Second // without any progress
 	forceWait = 15 * time.Second // the same, where it shall leave all the same
 	askAgain  = 100 * time.Millisecond
+
+	// finishWait is more than any request about a session takes.
+	finishWait = 5 * time.Second
 )
 
 // Shutdown finishes requests, hands this member's sessions over and ends Run,
@@ -46,7 +49,7 @@ func (a *Agent) handOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	a.stepDown(ctx)
-	if err := a.askToStop(ctx, false, stopWait); err != nil {
+	if err := a.askToStop(ctx, stopWait); err != nil {
 		a.log.Warn("stopping before others serve all of this member's slots", "error", err)
 	}
 }
@@ -88,40 +91,58 @@ var errStuck = errors.New("nothing was handed over for a while")
 // askToStop asks the leader, again and again, to give this member's slots to
 // others, until none needs it any more. It gives up when for the time of stuck
 // none was.
-func (a *Agent) askToStop(ctx context.Context, leave bool, stuck time.Duration) error {
-	t := time.NewTicker(askAgain)
-	defer t.Stop()
+func (a *Agent) askToStop(ctx context.Context, stuck time.Duration) error {
 	var free time.Time // since when it owns nothing
-	least, since := 2*ring.Slots, time.Now()
-	ending := a.ending
-	if !leave {
-		ending = nil // that is why it is asked
-	}
-	for {
-		v := a.engine.View()
-		owned, held := needed(v.Table, a.id.id)
-		if owned+held < least {
-			least, since = owned+held, time.Now()
-		}
-		if owned == 0 && free.IsZero() {
+	return a.ask(ctx, stuck, nil, func(self ring.Holder, n need) (*ring.Stop, bool) {
+		if n.owned == 0 && free.IsZero() {
 			free = time.Now()
 		}
-		gone := v.Table.ByID(a.id.id) == nil
-		switch {
-		case leave && gone:
-			return nil
-		case !leave && owned == 0 && a.engine.Figures().Unsettled == 0 && (held == 0 || time.Since(free) > 2*time.Second):
+		done := n.owned == 0 && n.unsettled == 0 && (n.held == 0 || time.Since(free) > 2*time.Second)
+		return &ring.Stop{From: self}, done
+	})
+}
+
+// askToLeave asks the leader to have others take everything over for good.
+func (a *Agent) askToLeave(ctx context.Context, stuck time.Duration) error {
+	return a.ask(ctx, stuck, a.ending, func(self ring.Holder, n need) (*ring.Stop, bool) {
+		return &ring.Stop{From: self, Leave: true}, n.gone || n == need{}
+	})
+}
+
+// askToGo asks the leader to take this member out of the table, where nothing
+// is left with it.
+func (a *Agent) askToGo(ctx context.Context) error {
+	return a.ask(ctx, stopWait, a.ending, func(self ring.Holder, n need) (*ring.Stop, bool) {
+		return &ring.Stop{From: self, Leave: true, Done: true}, n.gone
+	})
+}
+
+// ask sends the leader what stop says until that is done, or as long as it gets
+// somewhere.
+func (a *Agent) ask(ctx context.Context, stuck time.Duration, ending <-chan struct{}, stop func(ring.Holder, need) (*ring.Stop, bool)) error {
+	t := time.NewTicker(askAgain)
+	defer t.Stop()
+	least, since := 4*ring.Slots, time.Now()
+	for {
+		v := a.engine.View()
+		n := needed(v.Table, a.id.id)
+		n.unsettled = a.engine.Figures().Unsettled
+		if left := n.owned + n.held + n.homes + n.unsettled; left < least {
+			least, since = left, time.Now()
+		}
+		m, done := stop(v.Self, n)
+		if done {
 			return nil
 		}
 		if v.Self.Num != 0 {
-			a.control.toLeader(&ring.Stop{From: v.Self, Leave: leave})
+			a.control.toLeader(m)
 		}
 		err := ctx.Err()
 		if time.Since(since) > stuck {
 			err = errStuck
 		}
 		if err != nil {
-			return fmt.Errorf("%d slots are still owned here, %d have a copy here that counts: %w", owned, held, err)
+			return fmt.Errorf("%d slots are still owned here, %d have a copy here that counts: %w", n.owned, n.held, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -132,23 +153,34 @@ func (a *Agent) askToStop(ctx context.Context, leave bool, stuck time.Duration) 
 	}
 }
 
-// needed counts the slots that a member owns, and those in which its copy
-// counts.
-func needed(t *ring.Table, id member.ID) (owned, held int) {
+// need is what the cluster needs of a member.
+type need struct {
+	gone      bool // the table does not name it
+	owned     int  // slots that it owns
+	held      int  // slots in which its copy counts
+	homes     int  // slots that it is home to
+	unsettled int  // records that no owner has yet
+}
+
+// needed returns what the table needs of a member.
+func needed(t *ring.Table, id member.ID) (n need) {
 	m := t.ByID(id)
 	if m == nil {
-		return 0, 0
+		return need{gone: true}
 	}
 	for h := range t.Slots {
 		s := &t.Slots[h]
 		if s.Owner == m.Num {
-			owned++
+			n.owned++
 		}
 		if s.InSyncHas(m.Holder()) {
-			held++
+			n.held++
+		}
+		if s.Home == m.Num {
+			n.homes++
 		}
 	}
-	return owned, held
+	return n
 }
 
 // Leave hands everything over and takes this member out of the cluster for
@@ -173,8 +205,16 @@ func (a *Agent) Leave(ctx context.Context, force bool) error {
 		if force {
 			stuck = forceWait
 		}
-		if err := a.askToStop(ctx, true, stuck); err != nil && !force {
+		err := a.askToLeave(ctx, stuck)
+		if err != nil && !force {
 			return as(httpapi.ErrUnavailable, fmt.Errorf("not everything could be handed over, this member stays: %w; with -force it leaves all the same", a.stay(err)))
+		}
+		a.finish(ctx)
+		if err == nil {
+			err = a.askToGo(ctx)
+		}
+		if err != nil {
+			a.log.Warn("leaving while the table names this member", "error", err)
 		}
 		a.awaitRemoval(ctx)
 	}
@@ -187,6 +227,35 @@ func (a *Agent) Leave(ctx context.Context, force bool) error {
 	a.log.Info("left the cluster")
 	a.end()
 	return nil
+}
+
+// finish ends what users reach here, requests under way first, and then takes
+// no more requests about sessions: the members listen to nobody whom the table
+// does not name, so whoever asked here later would wait for nothing.
+func (a *Agent) finish(ctx context.Context) {
+	a.parting.Do(func() { close(a.closing) })
+	select {
+	case <-a.closed:
+	case <-a.ending:
+	case <-a.ended:
+	case <-ctx.Done():
+	}
+	a.parted.Store(true)
+	began := time.Now()
+	t := time.NewTicker(askAgain)
+	defer t.Stop()
+	for time.Since(began) < finishWait {
+		select {
+		case <-a.ended:
+			return
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if a.engine.Figures().Calls == 0 {
+			return
+		}
+	}
 }
 
 // stay takes back that this member leaves, and returns why it did, with what

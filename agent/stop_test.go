@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +94,57 @@ func TestLeave_isGoneForGood(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever asks the agent that leaves is served until that has no more to do
+// with the cluster, and then is told at once to ask another one.
+func TestLeave_whatIsAskedOfItMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := agenttest.NewCluster(t, 4)
+		ids := sessions(t, c, 24)
+		m := c.Leaving(c.Other(c.Leader()).Name)
+		var work sync.WaitGroup
+		var fine atomic.Int64
+		for i, id := range ids {
+			ask := map[string]func() agenttest.Answer{
+				"read":  func() agenttest.Answer { return m.Read(id) },
+				"write": func() agenttest.Answer { return m.Patch(id, attrs{"n": i}) },
+				"touch": func() agenttest.Answer { return m.Touch(id) },
+			}
+			work.Go(func() {
+				for {
+					for what, do := range ask {
+						began := time.Now()
+						a := do()
+						took := time.Since(began)
+						switch {
+						case a.Err != nil:
+							return // it has ended
+						case a.OK():
+							fine.Add(1)
+						case a.Status == 503 && a.Code == "leaving" && a.Header.Get("Retry-After") != "" && took < 100*time.Millisecond:
+						default:
+							t.Errorf("%s, after %v: %s", what, took, a)
+						}
+						time.Sleep(20 * time.Millisecond)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		before := fine.Load()
+		if err := m.Leave(t.Context(), false); err != nil {
+			t.Error(err)
+		}
+		if err := m.Wait(); err != nil {
+			t.Error(err)
+		}
+		work.Wait()
+		if fine.Load() == before {
+			t.Error("nobody was served while it left")
+		}
+		allThere(t, c, ids)
+	})
 }
 
 func TestLeave_refusesWhereNothingCouldBeDecided(t *testing.T) {

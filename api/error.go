@@ -41,6 +41,7 @@ const (
 	CodeDraining         Code = "draining"               // 503: this member takes no new sessions
 	CodeOverloaded       Code = "overloaded"             // 503: too many requests wait for this session
 	CodeTooFewCopies     Code = "too_few_copies"         // 503: fewer members are in sync than the request wants
+	CodeLeaving          Code = "leaving"                // 503: the agent is leaving the cluster: ask another one
 	CodeNoOwner          Code = "no_owner"               // 503: the session's owner cannot be reached or is being replaced
 	CodeNoTable          Code = "no_table"               // 503: this agent cannot tell yet whose the session is
 	CodeNotCertain       Code = "not_certain"            // 503: those who may hold the session cannot be asked

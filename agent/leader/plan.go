@@ -53,7 +53,7 @@ func (c *Core) plan(now time.Duration) {
 	d.Learners(func(owner, num member.Number) bool { return c.heldBack(now, owner, num) })
 	d.Moves(&c.seen)
 	d.Shrink(&c.seen)
-	d.Retire()
+	d.Retire(c.mayGo)
 	c.taken = c.asked
 	c.taken.answers = answers
 	c.asked = asked{}
@@ -257,6 +257,14 @@ func (c *Core) resets(now time.Duration, d *ring.Draft) {
 	if n > 0 {
 		c.do(Note{Kind: NoteReset, Count: n})
 	}
+}
+
+// mayGo reports whether a member that leaves has said that its requests are
+// done: the others listen to nobody whom the table does not name.
+func (c *Core) mayGo(num member.Number) bool {
+	return slices.ContainsFunc(c.asked.stops, func(s ring.Stop) bool {
+		return s.Leave && s.Done && s.From.Num == num && c.current(s.From) != nil
+	})
 }
 
 // removals plans that members which left for good are out of the table.

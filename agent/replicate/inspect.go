@@ -81,6 +81,7 @@ type Figures struct {
 	Filling   int // slots being filled at learners
 	FillLeft  int // records that learners of slots served here lack, at most
 	Pending   int // writes under way
+	Calls     int // requests that this member was asked and has not answered
 	Detached  bool
 	Unsettled int // records acknowledged without the owner, or without all copies, and not yet with an owner
 	Leader    member.Number
@@ -101,7 +102,7 @@ func (e *Engine) Figures() Figures {
 	defer e.mu.Unlock()
 	defer e.guard()
 	n := e.node
-	f := Figures{Stats: n.Stats, Filling: n.syncing, Pending: len(n.pending), Detached: n.detach.on, Unsettled: n.store.Unsettled()}
+	f := Figures{Stats: n.Stats, Filling: n.syncing, Pending: len(n.pending), Calls: len(n.calls), Detached: n.detach.on, Unsettled: n.store.Unsettled()}
 	f.Clock = n.ClockOffset()
 	f.Leader, _ = n.Leader()
 	f.Held, f.Records, f.Bytes = n.store.Total()

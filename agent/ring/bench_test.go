@@ -17,7 +17,7 @@ func BenchmarkDraft_rest(b *testing.B) {
 				d.Learners(nil)
 				d.Moves(&w.seen)
 				d.Shrink(&w.seen)
-				d.Retire()
+				d.Retire(nil)
 				if !d.Change().Empty() {
 					b.Fatal("something was to be done")
 				}

@@ -87,7 +87,7 @@ func genMessage(t *rapid.T) Message {
 			return Unreachable{genHolder(t), rapid.Bool().Draw(t, "refused")}
 		})}
 	}
-	return &Stop{From: genHolder(t), Leave: rapid.Bool().Draw(t, "leave")}
+	return &Stop{From: genHolder(t), Leave: rapid.Bool().Draw(t, "leave"), Done: rapid.Bool().Draw(t, "done")}
 }
 
 func TestMessage_roundTrip(t *testing.T) {
@@ -135,7 +135,7 @@ func FuzzDecodeMessage(f *testing.F) {
 		&Renew{From: Holder{Num: 1}, Owned: []SlotLoad{{Slot: 5, Sessions: 8}}},
 		&Grant{Table: &Delta{Slots: []SlotChange{{Slot: 2, State: SlotState{InSync: []Holder{{Num: 4}}}}}}},
 		&NotLeader{Hint: "x"}, &TableUpdate{Table: &Delta{Members: []Member{{State: Up}}}}, &AddInSync{Slots: []Candidate{{Slot: 1}}},
-		&AddInSyncNo{}, &Report{Slow: []Holder{{Num: 2}}, Unreachable: []Unreachable{{Refused: true}}}, &Stop{Leave: true},
+		&AddInSyncNo{}, &Report{Slow: []Holder{{Num: 2}}, Unreachable: []Unreachable{{Refused: true}}}, &Stop{Leave: true}, &Stop{Leave: true, Done: true},
 	} {
 		f.Add(AppendMessage(nil, m))
 	}

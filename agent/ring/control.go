@@ -88,4 +88,7 @@ type Unreachable struct {
 type Stop struct {
 	From  Holder
 	Leave bool
+	// Done, with Leave, says that nothing is under way at the sender any more
+	// for which it needs the others, so that it may be taken out of the table.
+	Done bool
 }

@@ -118,7 +118,10 @@ var decoders = map[Kind]func(reader) Message{
 		return m
 	},
 	KindStop: func(r reader) Message {
-		return &Stop{From: r.holder(), Leave: r.Flags(1) != 0}
+		m := &Stop{From: r.holder()}
+		f := r.Flags(2)
+		m.Leave, m.Done = f&1 != 0, f&2 != 0
+		return m
 	},
 }
 
@@ -169,7 +172,9 @@ func (m *Report) append(b []byte) []byte {
 	return b
 }
 
-func (m *Stop) append(b []byte) []byte { return append(appendHolder(b, m.From), codec.Flags(m.Leave)) }
+func (m *Stop) append(b []byte) []byte {
+	return append(appendHolder(b, m.From), codec.Flags(m.Leave, m.Done))
+}
 
 func appendOptionalDelta(b []byte, d *Delta) []byte {
 	if d == nil {

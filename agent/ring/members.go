@@ -273,10 +273,10 @@ func (d *Draft) Remove(num member.Number) {
 }
 
 // Retire removes the leaving members with which nothing is left: no home, no
-// copy.
-func (d *Draft) Retire() {
+// copy. Of these it leaves those that may not go yet; nil: all may.
+func (d *Draft) Retire(may func(num member.Number) bool) {
 	for _, m := range slices.Clone(d.t.Members) {
-		if m.State == Leaving && !d.holds(m.Num) {
+		if m.State == Leaving && !d.holds(m.Num) && (may == nil || may(m.Num)) {
 			d.Remove(m.Num)
 		}
 	}

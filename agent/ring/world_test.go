@@ -265,7 +265,7 @@ func (w *world) work() {
 		d.Learners(nil)
 		d.Moves(&w.seen)
 		d.Shrink(&w.seen)
-		d.Retire()
+		d.Retire(nil)
 		if !w.apply(d) {
 			return
 		}

@@ -388,7 +388,7 @@ func (g *gossip) tick() {
 		}
 	}
 	if h.ending {
-		w.net.toLeader(h, &ring.Stop{From: h.core.Self(), Leave: h.leaving})
+		w.net.toLeader(h, &ring.Stop{From: h.core.Self(), Leave: h.leaving, Done: h.leaving})
 	}
 }
 

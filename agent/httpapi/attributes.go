@@ -127,7 +127,11 @@ func (s *Server) attributeAppend(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if text != nil {
-		err = readObject(text, "append", field{"Value", func(b []byte) error { op.Value = b; return nil }})
+		err = readObject(text, "append", field{"Value", func(b []byte) error {
+			op.Value = b
+			_, err := skipTo(b, 0, maxDepth-1) // it comes into an array
+			return err
+		}})
 	}
 	if err != nil {
 		return err

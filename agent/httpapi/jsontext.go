@@ -7,9 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep arrays and objects may nest: what most JSON libraries
-// can read again.
-const maxDepth = 10_000
+// maxDepth is how deep arrays and objects of a value may nest: what most JSON
+// libraries can read again. A body has the value in an object of its own, and
+// that often in another.
+const (
+	maxDepth = 10_000
+	wrapping = 2
+)
 
 // The standard decoder would lose what the contract promises to keep: numbers'
 // text, lone surrogates, key order. So values are only checked, never decoded,
@@ -28,12 +32,17 @@ func (e *syntaxError) Error() string {
 
 // checkText checks that b is one JSON value in UTF-8 with nothing but white
 // space around it, and returns it without that.
-func checkText(b []byte) ([]byte, error) {
+func checkText(b []byte) ([]byte, error) { return checkTo(b, maxDepth) }
+
+// checkBody is checkText for a body that wraps a value.
+func checkBody(b []byte) ([]byte, error) { return checkTo(b, maxDepth+wrapping) }
+
+func checkTo(b []byte, depth int) ([]byte, error) {
 	if !utf8.Valid(b) {
 		return nil, &syntaxError{0, "the text is not valid UTF-8; send binary data as {\"Base64\":…,\"ContentType\":…} or as a raw attribute"}
 	}
 	start := skipSpace(b, 0)
-	end, err := skipValue(b, start)
+	end, err := skipTo(b, start, depth)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +59,11 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the end of the value that starts at b[i].
-func skipValue(b []byte, i int) (int, error) {
+// skipValue returns the end of the value that starts at b[i], in what was
+// checked or is too large for that.
+func skipValue(b []byte, i int) (int, error) { return skipTo(b, i, maxDepth+wrapping) }
+
+func skipTo(b []byte, i, depth int) (int, error) {
 	var stack []byte // of '{' and '['
 	for {
 		// A value starts here.
@@ -63,8 +75,8 @@ func skipValue(b []byte, i int) (int, error) {
 		opened := false
 		switch c := b[i]; c {
 		case '{', '[':
-			if len(stack) == maxDepth {
-				return i, &syntaxError{i, fmt.Sprintf("nested deeper than %d", maxDepth)}
+			if len(stack) == depth {
+				return i, &syntaxError{i, fmt.Sprintf("a value nests deeper than %d", maxDepth)}
 			}
 			stack = append(stack, c)
 			i = skipSpace(b, i+1)

@@ -202,7 +202,7 @@ func (c *loopConn) operation(kind session.Kind, body []byte) (op *session.Reques
 	var err error
 	switch kind {
 	case session.Put, session.Patch:
-		if body, err = checkText(body); err == nil {
+		if body, err = checkBody(body); err == nil {
 			op, err = a.writing(kind, body)
 		}
 	default:

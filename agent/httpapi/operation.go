@@ -127,7 +127,7 @@ func (s *Server) attributesText(w http.ResponseWriter, r *request) ([]byte, erro
 	if err != nil || skipSpace(b, 0) == len(b) {
 		return nil, err
 	}
-	return checkText(b)
+	return checkBody(b)
 }
 
 // readAttributes reads {"name": value, …}. With patch set, null removes.

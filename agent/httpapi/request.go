@@ -124,7 +124,7 @@ func (r *request) jsonBody(w http.ResponseWriter, limit int) ([]byte, error) {
 	if err != nil || skipSpace(b, 0) == len(b) {
 		return nil, err
 	}
-	return checkText(b)
+	return checkBody(b)
 }
 
 // writeJSON answers with a JSON text.

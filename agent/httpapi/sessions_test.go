@@ -229,7 +229,7 @@ func TestSessions_losslessValues(t *testing.T) {
 	at := h.newSession("")
 	for _, v := range []string{
 		`"\ud800"`, `"\ud83d\ude00"`, `"😀"`, `9007199254740993`, `1.0`, `1e400`, `-0`, `{"b":1,"a":2,"b":3}`, `[ 1 ,2]`, `""`, `null`, `"<&>\u2028"`, `"a\/b"`,
-		strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000), strings.Repeat(`{"a":`, 9_000) + "1" + strings.Repeat("}", 9_000),
+		strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth), strings.Repeat(`{"a":`, maxDepth) + "1" + strings.Repeat("}", maxDepth),
 	} {
 		h.want(h.do("PATCH", at, `{"Attributes":{"v": `+v+` ,"w":0}}`), 200)
 		if v == "null" {
@@ -243,6 +243,31 @@ func TestSessions_losslessValues(t *testing.T) {
 		w := h.want(h.do("GET", at+"/attributes/v", ""), 200, v)
 		if w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("content type %q", w.Header().Get("Content-Type"))
+		}
+	}
+}
+
+// D-22: one limit of nesting holds for a value, whatever it comes in.
+func TestSessions_depth(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for _, n := range []int{maxDepth, maxDepth + 1} {
+		want := 200
+		if n > maxDepth {
+			want = 400
+		}
+		at := h.newSession("")
+		h.want(h.do("PUT", at, `{"Attributes":{"v":`+nested(n)+`}}`), want)
+		h.want(h.do("PATCH", at, `{"Attributes":{"w":`+nested(n)+`}}`), want)
+		h.want(h.do("PUT", at+"/attributes/x", nested(n), "Content-Type", "application/json"), want)
+		h.want(h.do("POST", at+"/attributes/y/append", `{"Value":`+nested(n-1)+`}`), want)
+		created := h.do("POST", "/v1/sessions", `{"Attributes":{"v":`+nested(n)+`}}`)
+		if created.Code/100 != want/100 {
+			t.Errorf("created with a value of depth %d: %d", n, created.Code)
+		}
+		if want == 400 && !strings.Contains(created.Body.String(), "a value nests deeper than 10000") {
+			t.Errorf("the reason: %s", created.Body)
 		}
 	}
 }

@@ -108,6 +108,7 @@ func TestRedirect_ofWholeAgents(t *testing.T) {
 		}
 		return len(got) == 9
 	})
+	s.await(t, "no slot moves any more", s.rests) // clients would follow
 	v := newVisitor(t, s)
 	v.at = s.agents[0]
 	first, host := v.get(t, shop+"/put?apples&x=%2F")

@@ -344,11 +344,11 @@ func (n *Node) opened(h ring.Slot) {
 // clocks: no session ends early (E3). Takeovers without a use do not add up: nothing is
 // left longer than after a use that is told of only so often.
 func (n *Node) makeGood(e *session.Entry) {
+	e.Told = 0 // of the other copies it is not known
 	if !e.Rec.Dead && e.Deadline != 0 {
 		ttl := e.Rec.TTL
 		slack := n.touchEvery(e.Rec) + time.Duration(float64(ttl)*n.p.Rho)
 		n.store.Extend(e, min(e.Deadline+int64(slack), n.now.Mono+int64(ttl+useEvery(n.ttl))))
-		e.Told = 0 // of the other copies it is not known
 	}
 }
 

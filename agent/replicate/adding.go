@@ -31,7 +31,7 @@ type flight struct {
 	version session.Version
 	size    int64
 	at      int64
-	ends    int64 // the deadline that was sent
+	ends    int64 // the earliest deadline that was sent
 }
 
 // bulk is the budget for filling one peer.
@@ -139,7 +139,8 @@ func (n *Node) silent(h ring.Slot) bool {
 	if a.announced || n.now.since(a.progress) < 8*n.p.Resend {
 		return false
 	}
-	if !a.listed || len(a.flight) > 0 {
+	p := n.peer(a.who.Num)
+	if !a.listed || len(a.flight) > 0 || p.touch != nil && n.now.since(p.touchSince) >= 8*n.p.Resend {
 		return true
 	}
 	for _, w := range sl.writes {
@@ -234,11 +235,11 @@ func (n *Node) filled(a *adding) bool {
 const usesBatch = 512
 
 // sendUses tells the learner how long the sessions have left that it holds
-// already, one batch at a time.
+// already, one batch at a time, with whatever else it is told meanwhile.
 func (n *Node) sendUses(h ring.Slot) {
 	a := n.slots[h].add
 	p := n.peer(a.who.Num)
-	if len(a.uses) == 0 || p.touch != nil {
+	if len(a.uses) == 0 || !p.confirmed(a.usesIn) || len(p.touchNext) >= maxTouches {
 		return
 	}
 	batch := a.uses[:min(len(a.uses), usesBatch)]
@@ -246,7 +247,7 @@ func (n *Node) sendUses(h ring.Slot) {
 		n.queueTold(a.who.Num, h, id)
 	}
 	a.uses, a.usesIn = a.uses[len(batch):], n.telling.round
-	n.sendTouches(a.who.Num, p)
+	n.sendTold()
 }
 
 // usesConfirmed goes on with the learners of a peer that has confirmed a batch.
@@ -323,10 +324,11 @@ func (n *Node) sendRecord(h ring.Slot, id session.ID, f *flight) bool {
 		return false
 	}
 	a := n.slots[h].add
-	f.version, f.ends = e.Rec.Version(), e.Deadline
+	f.version = e.Rec.Version()
 	if f.size == 0 {
-		f.size = recordSize(e.Rec)
+		f.size, f.ends = recordSize(e.Rec), e.Deadline
 	}
+	f.ends = min(f.ends, e.Deadline) // whichever message comes first, the record is from that
 	n.post(a.who, &Replicate{SlotRe{h, n.t.Slots[h].Re}, []*session.Update{n.storedUpdate(e)}}, true)
 	return true
 }
@@ -390,17 +392,6 @@ func (n *Node) onAddInSyncNo(m *ring.AddInSyncNo) {
 		}
 		if a := n.slots[c.Slot].add; a != nil && a.announced && a.who == c.Cand && c.Re == n.t.Slots[c.Slot].Re && c.Changed == a.asked {
 			n.endAdding(c.Slot)
-		}
-	}
-}
-
-func (n *Node) onDiscard(from ring.Holder, m *Discard) {
-	if m.Slot >= ring.Slots || m.Re != n.t.Slots[m.Slot].Re || from.Num != n.t.Slots[m.Slot].Owner {
-		return
-	}
-	for _, x := range m.Items {
-		if e := n.store.Get(m.Slot, x.ID); e != nil && e.Rec.Version() == x.Version && !e.Unsettled {
-			n.remove(e)
 		}
 	}
 }

@@ -27,6 +27,8 @@ type call struct {
 	sentTo    number
 	sentRe    uint64
 	offeredAt int64 // when the session's record was last offered to the owner
+	offeredTo ring.Holder
+	offered   session.Version // what that one has of it
 	tries     int
 	sent      int  // how many times it left for an owner
 	maybe     bool // the owner may have done it

@@ -53,9 +53,12 @@ func (n *Node) commit(w *write) {
 		left = w.op.merge.Left // a merge is no use
 	}
 	e, twin := n.putCommitted(w, age, left)
+	if w.next.Dead {
+		e.Told = 0 // of what a named id is in its next life its copies know nothing
+	}
 	if w.op == nil || w.op.merge == nil {
 		e.Used = n.now.Mono
-		if !w.few && !w.detached && w.next.TTL > 0 {
+		if !w.few && !w.detached && w.next.TTL > 0 && !w.next.Dead {
 			e.Told = max(e.Told, w.began+int64(w.next.TTL)) // which its copies took from it
 		}
 	}

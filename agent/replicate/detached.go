@@ -96,12 +96,13 @@ func (n *Node) tickDetach() {
 // over all that was done meanwhile (S6).
 func (n *Node) offerFirst(c *call, owner number) bool {
 	e := n.store.Get(c.slot, c.req.ID)
-	if n.refuse || e == nil || !e.Unsettled {
+	to := n.holder(owner)
+	if n.refuse || e == nil || !e.Unsettled || c.offeredTo == to && e.Rec.Version().Compare(c.offered) <= 0 {
 		return false
 	}
-	if n.now.since(c.offeredAt) >= n.p.Resend {
-		c.offeredAt = n.now.Mono
-		n.post(n.holder(owner), &Offer{SlotRe{c.slot, n.t.Slots[c.slot].Re}, n.storedUpdate(e)}, false)
+	if c.offeredTo != to || n.now.since(c.offeredAt) >= n.p.Resend {
+		c.offeredAt, c.offeredTo, c.offered = n.now.Mono, to, session.Version{}
+		n.post(to, &Offer{SlotRe{c.slot, n.t.Slots[c.slot].Re}, n.storedUpdate(e)}, false)
 	}
 	return true
 }

@@ -163,7 +163,8 @@ type Offer struct {
 	Update *session.Update
 }
 
-// OfferAck says that the owner has the offered version in its record.
+// OfferAck says that the owner has the offered version in its record. Without a Re
+// other copies have still to hear of it.
 type OfferAck struct {
 	SlotRe
 	ID      session.ID

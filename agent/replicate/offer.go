@@ -167,17 +167,31 @@ func (n *Node) mergeChange(h ring.Slot, rec *session.Record, u *session.Update) 
 // offerDone tells the member that offered a record that it is in the owner's. While
 // that is not at all copies, the member goes on offering: this one may die with it.
 func (n *Node) offerDone(h ring.Slot, o *op) {
-	if e := n.store.Get(h, o.merge.ID); o.from.Num == 0 || e != nil && e.Unsettled {
+	if o.from.Num == 0 {
 		return
 	}
-	n.post(o.from, &OfferAck{SlotRe{h, n.t.Slots[h].Re}, o.merge.ID, o.merge.Version()}, true)
+	at := SlotRe{h, n.t.Slots[h].Re}
+	if e := n.store.Get(h, o.merge.ID); e != nil && e.Unsettled {
+		at.Re = 0
+	}
+	n.post(o.from, &OfferAck{at, o.merge.ID, o.merge.Version()}, true)
 }
 
-func (n *Node) onOfferAck(_ ring.Holder, m *OfferAck) {
+func (n *Node) onOfferAck(from ring.Holder, m *OfferAck) {
 	if m.Slot >= ring.Slots {
 		return
 	}
-	if e := n.store.Get(m.Slot, m.ID); e != nil && e.Unsettled && e.Rec.Version().Compare(m.Version) <= 0 {
+	e := n.store.Get(m.Slot, m.ID)
+	switch {
+	case e == nil || !e.Unsettled || e.Rec.Version().Compare(m.Version) > 0:
+	case m.Re != 0:
 		n.settle(e, true)
+	default:
+		for _, c := range n.callq { // the owner can answer what waited for it to have this
+			if !c.done && c.state == callWaiting && c.req.ID == m.ID && c.offeredTo == from {
+				c.offered = m.Version
+				n.route(c)
+			}
+		}
 	}
 }

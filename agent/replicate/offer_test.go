@@ -34,3 +34,58 @@ func TestNode_offersUntilTheCopiesHaveIt(t *testing.T) {
 		t.Errorf("%d records are still offered", n)
 	}
 }
+
+// Who has told the owner what it acknowledged asks it for the session, though other
+// copies have still to hear of that.
+func TestNode_whatIsStillOfferedIsServedByItsOwner(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	c.change(0, func(s *ring.SlotState) { s.InSync = c.holders(1, 2) })
+	id := c.create(0, attr("a", `"1"`))
+	changed, _ := session.Apply(c.record(1, 0, id), set(id, "a", `"2"`),
+		session.Env{MaxSize: 1 << 20, Gen: session.Gen{Re: 1, Detach: 1, Num: 3}, Stamp: session.Stamp{HLC: 1 << 62, Num: 3}})
+	c.between(true, []number{1}, []number{2})
+	c.detach(1, 1, 3)
+	c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, changed.Next, c.now.Mono, 0, time.Hour))
+	for range 3 {
+		r := c.wantOK(c.do(3, &session.Request{Kind: session.Get, ID: id}))
+		if got := string(r.Record.Attr("a").Value); got != `"2"` {
+			t.Errorf("it shows %s", got)
+		}
+	}
+	c.wantOK(c.do(3, set(id, "a", `"3"`)))
+	if n := c.nodes[3].store.Unsettled(); n != 1 {
+		t.Errorf("%d records are offered", n)
+	}
+	c.between(false, []number{1}, []number{2})
+	c.lead[1] = true
+	c.run(3 * time.Second)
+	if n := c.nodes[3].store.Unsettled(); n != 0 {
+		t.Errorf("%d records are still offered", n)
+	}
+	if got := c.value(2, 0, id, "a"); got != `"3"` {
+		t.Errorf("the copy holds %s", got)
+	}
+}
+
+// A merge is no use: the copies end the session when its owner would.
+func TestNode_mergeProlongsNothing(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	c.change(0, func(s *ring.SlotState) { s.InSync = c.holders(1, 2) })
+	id := c.brief(0)
+	changed, _ := session.Apply(c.record(1, 0, id), set(id, "a", `"2"`),
+		session.Env{MaxSize: 1 << 20, Gen: session.Gen{Re: 1, Detach: 1, Num: 3}, Stamp: session.Stamp{HLC: 1, Num: 3}})
+	c.run(40 * time.Second)
+	c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, changed.Next, c.now.Mono, 40*time.Second, 25*time.Second))
+	c.run(time.Second)
+	if got := c.value(2, 0, id, "a"); got != `"2"` {
+		t.Fatalf("the copy holds %s", got)
+	}
+	if off := c.behind(2, 0, id); off < -time.Second || off > 0 {
+		t.Errorf("the copy ends it %v later than the owner", -off)
+	}
+	if left := time.Duration(c.nodes[1].store.Get(0, id).Deadline - c.now.Mono); left < 23*time.Second || left > 25*time.Second {
+		t.Errorf("after the merge %v are left", left)
+	}
+}

@@ -291,3 +291,14 @@ func (n *Node) onDropOK(from ring.Holder, m *DropOK) {
 		})
 	}
 }
+
+func (n *Node) onDiscard(from ring.Holder, m *Discard) {
+	if m.Slot >= ring.Slots || m.Re != n.t.Slots[m.Slot].Re || from.Num != n.t.Slots[m.Slot].Owner {
+		return
+	}
+	for _, x := range m.Items {
+		if e := n.store.Get(m.Slot, x.ID); e != nil && e.Rec.Version() == x.Version && !e.Unsettled {
+			n.remove(e)
+		}
+	}
+}

@@ -70,10 +70,9 @@ func (t *telling) roundOf(e *session.Entry) uint64 {
 }
 
 // awaitTold keeps the answer to an op that has used e until the copies know of it,
-// and reports whether it does. A detached member answers at once: what it
-// acknowledges is offered when it has a leader again.
+// and reports whether it does.
 func (n *Node) awaitTold(h ring.Slot, e *session.Entry, o *op, r *session.Response) bool {
-	if e == nil || e.Rec.TTL == 0 || !n.owns(h) || !n.open(h) || n.isDetached() {
+	if e == nil || e.Rec.TTL == 0 || !n.serves(h) {
 		return false
 	}
 	t := &n.telling
@@ -93,16 +92,21 @@ func (n *Node) awaitTold(h ring.Slot, e *session.Entry, o *op, r *session.Respon
 	return true
 }
 
-// told reports whether all copies that count, or may, have confirmed what they were
-// told in the round and before.
+// serves reports whether this member speaks for the slot: as its owner, or detached.
+func (n *Node) serves(h ring.Slot) bool {
+	return n.effective(h) == n.self.Num && (n.open(h) || n.isDetached())
+}
+
+// told reports whether all that a write would wait for have confirmed what they were
+// told in the round and before: a learner, too, may count soon.
 func (n *Node) told(h ring.Slot, round uint64) bool {
 	for _, x := range n.t.Slots[h].InSync {
-		if x != n.self && !n.peer(x.Num).confirmed(round) {
+		if x != n.self && (!n.isDetached() || n.detach.alive[x]) && !n.peer(x.Num).confirmed(round) {
 			return false
 		}
 	}
 	a := n.slots[h].add
-	return a == nil || !a.announced || n.peer(a.who.Num).confirmed(round)
+	return a == nil || n.peer(a.who.Num).confirmed(round)
 }
 
 // toldAny is told for one of them.
@@ -115,7 +119,8 @@ func (p *peer) confirmed(round uint64) bool {
 }
 
 // answerTold answers those who wait for copies that have heard meanwhile. In serve
-// mode one copy is enough after a while, as it is for a write (S1).
+// mode one copy is enough after a while, or none where a detached member is alone, as
+// for a write (S1).
 func (n *Node) answerTold() {
 	if len(n.telling.waiting) == 0 {
 		return
@@ -126,9 +131,9 @@ func (n *Node) answerTold() {
 	for _, u := range waiting {
 		late := !n.refuse && n.now.since(u.began) > n.p.Degrade
 		switch {
-		case !n.owns(u.slot), !n.open(u.slot), n.leaseOver(), u.o.deadline <= n.now.Mono:
+		case !n.serves(u.slot), n.leaseOver(), u.o.deadline <= n.now.Mono:
 			n.finish(u.o, retry())
-		case n.told(u.slot, u.round), late && n.toldAny(u.slot, u.round), n.isDetached():
+		case n.told(u.slot, u.round), late && (n.toldAny(u.slot, u.round) || n.isDetached() && !n.wakeup.dozing):
 			n.finish(u.o, u.resp)
 		default:
 			keep = append(keep, u)
@@ -142,10 +147,11 @@ func (n *Node) answerTold() {
 func (n *Node) tickTold() {
 	for _, num := range sortedKeys(n.peers) {
 		p := n.peers[num]
-		if m := n.t.Member(num); m == nil || m.State == ring.Down {
-			p.touch, p.touchNext = nil, nil
-		}
 		if p.touch == nil {
+			continue
+		}
+		if m := n.t.Member(num); m == nil || m.State == ring.Down && !n.countsHere(m.Holder()) {
+			p.touch, p.touchNext, p.touchKept = nil, nil, 0
 			continue
 		}
 		if len(p.touchNext) >= 2*max(p.touchKept, maxTouches) {
@@ -205,11 +211,14 @@ func (n *Node) tellRound() {
 	n.sendTold()
 }
 
-// loggedIn returns the log record with which the round's uses are on disk. Of rounds
-// that are long past they are.
+// loggedIn returns a log record with which the round's uses are on disk: of rounds
+// that are long past the one of a later round.
 func (t *telling) loggedIn(round uint64) uint64 {
-	if t.round-round >= uint64(len(t.logged)) {
-		return 0
+	if round == 0 {
+		return 0 // none was told
+	}
+	if last := uint64(len(t.logged)) - 1; t.round-round > last {
+		round = t.round - last
 	}
 	return t.logged[round%uint64(len(t.logged))]
 }
@@ -243,6 +252,17 @@ func (p *peer) keepFirst() {
 		return was
 	})
 	p.touchKept = len(p.touchNext)
+}
+
+// countsHere reports whether a member, dead maybe, is in sync for a slot that this
+// one serves: it may come back with what it holds.
+func (n *Node) countsHere(x ring.Holder) bool {
+	for h := range ring.Slot(ring.Slots) {
+		if n.owns(h) && n.t.Slots[h].InSyncHas(x) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxTouches bounds a batch. When a million sessions are in use, their copies hear

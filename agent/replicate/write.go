@@ -20,6 +20,7 @@ type write struct {
 	next     *session.Record
 	twin     *session.Record
 	need     []need
+	left     time.Duration // how long a merged session has, which is no use of it; 0: this is one
 	began    int64
 	sentAt   int64
 	sharers  []*op // the same operation, sent again
@@ -229,6 +230,12 @@ func (n *Node) launch(h ring.Slot, o *op, e *session.Entry, c *session.Change, r
 		began: n.now.Mono, need: n.copies(h), detached: !n.owns(h) || !n.open(h),
 	}
 	w.updates = append(w.updates, n.update(e, c))
+	if o != nil && o.merge != nil && !c.Next.Dead && c.Next.TTL > 0 && o.merge.Left > 0 {
+		if w.left = o.merge.Left; e != nil && !e.Rec.Dead {
+			w.left = max(w.left, time.Duration(e.Deadline-n.now.Mono))
+		}
+		w.updates[0].Left = w.left
+	}
 	if c.Twin != nil {
 		w.updates = append(w.updates, n.fullUpdate(e, c.Twin))
 	}
@@ -308,6 +315,9 @@ func (n *Node) whole(w *write) *Replicate {
 	if w.full == nil || w.full.Re != re {
 		e := n.store.Get(w.slot, w.id)
 		ups := []*session.Update{n.fullUpdate(e, w.next)}
+		if w.left > 0 {
+			ups[0].Left = w.left
+		}
 		if w.twin != nil {
 			ups = append(ups, n.fullUpdate(e, w.twin))
 		}

@@ -26,7 +26,9 @@ func (n *Node) tickExpiry() {
 				return 0
 			}
 			return n.now.Mono + int64(time.Minute)
-		case mine && n.mayWrite():
+		case mine && (!n.mayWrite() || n.now.Mono < n.wakeup.grace):
+			return n.now.Mono + int64(time.Second)
+		case mine:
 			if n.slots[h].writes[e.Rec.ID] == nil && n.expire(h, e) != nil {
 				n.Stats.Expired++
 			}
@@ -90,7 +92,7 @@ func (n *Node) evict() {
 	owned := 0
 	for h := range ring.Slot(ring.Slots) {
 		if n.owns(h) && n.open(h) {
-			owned += n.store.Live(h) - n.ending(h)
+			owned += n.store.Live(h) - n.endings(h)
 		}
 	}
 	for range min(owned-limit, evictPerTick) {
@@ -110,8 +112,8 @@ func (n *Node) evict() {
 	}
 }
 
-// ending counts the slot's sessions whose tombstone is under way.
-func (n *Node) ending(h ring.Slot) int {
+// endings counts the slot's sessions whose tombstone is under way.
+func (n *Node) endings(h ring.Slot) int {
 	k := 0
 	for _, w := range n.slots[h].writes {
 		if w.op == nil {

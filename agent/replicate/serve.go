@@ -58,7 +58,7 @@ func (n *Node) perform(h ring.Slot, o *op) {
 	}
 	id := o.req.ID
 	e := n.store.Get(h, id)
-	if e != nil && !e.Rec.Dead && n.ended(e) {
+	if e != nil && !e.Rec.Dead && (n.ended(e) || n.ending(h, id)) {
 		// Past its deadline a session is gone only when the copies know it (E1).
 		w := n.slots[h].writes[id]
 		if w == nil {
@@ -90,9 +90,18 @@ func (n *Node) perform(h ring.Slot, o *op) {
 	n.finish(o, r)
 }
 
+// ended reports whether the session's time is over.
 func (n *Node) ended(e *session.Entry) bool {
 	at, ok := e.Ends()
-	return ok && at <= n.now.Mono
+	return ok && at <= n.now.Mono && n.now.Mono >= n.wakeup.grace
+}
+
+// ending reports whether its tombstone is under way, because its time was over or it
+// was the least recently used. A use that becomes known then does not save it: some
+// copies may believe already that it is gone.
+func (n *Node) ending(h ring.Slot, id session.ID) bool {
+	w := n.slots[h].writes[id]
+	return w != nil && w.op == nil && w.next.Dead
 }
 
 // read answers Get, GetAttr, Head and Touch from the committed record (R1).

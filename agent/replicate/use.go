@@ -62,7 +62,7 @@ func (n *Node) useHere(h ring.Slot, e *session.Entry, from int64, every time.Dur
 	if e == nil || e.Rec.Dead || n.ended(e) || !n.owns(h) || !n.open(h) || n.leaseOver() {
 		return false
 	}
-	if !n.refuse && n.wakeup.dozing || len(n.slots[h].gone) > 0 {
+	if n.ending(h, e.Rec.ID) || !n.refuse && n.wakeup.dozing || len(n.slots[h].gone) > 0 {
 		return false
 	}
 	n.Stats.Reads++

@@ -14,6 +14,7 @@ type wakeup struct {
 	nonce    uint64 // of the question; 0: to be asked
 	askedAt  int64
 	waiting  []sleeper
+	grace    int64 // until then no session of this member ends: others may have served it, and have yet to say so
 }
 
 type sleeper struct {
@@ -115,7 +116,9 @@ func (n *Node) onPong(from ring.Holder, m *Pong) {
 
 func (n *Node) awake() {
 	w := &n.wakeup
-	w.dozing = false
+	if w.dozing = false; !n.refuse {
+		w.grace = n.now.Mono + int64(n.p.OpBudget)
+	}
 	waiting := w.waiting
 	w.waiting = nil
 	for _, s := range waiting {

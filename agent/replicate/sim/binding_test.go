@@ -126,7 +126,9 @@ func (b *binding) answer(req *session.Request, wrote int, began int64, copies in
 		if b.value != 0 && !ended && early > 0 && b.certain() {
 			w.check.fail("V7: a binding ended %v early", time.Duration(early))
 		}
-		b.value = 0
+		if b.value = 0; wrote == 0 {
+			b.maybe[0]++ // another copy of the request may find what this one did not
+		}
 		w.stats["unbound"]++
 	}
 }

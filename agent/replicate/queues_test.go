@@ -64,6 +64,26 @@ func TestNode_readAfterAnEndNeedsTheLease(t *testing.T) {
 	}
 }
 
+// An owner whose lease is over has a copy like any other.
+func TestNode_staleReadNeedsNoLease(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, true)
+	id := c.mint(0)
+	c.wantOK(c.do(1, &session.Request{Kind: session.Create, ID: id, TTL: time.Hour}))
+	get := &session.Request{Kind: session.Get, ID: id, Stale: true}
+	if r := c.wantOK(c.do(1, get)); r.Stale {
+		t.Error("an owner with a lease calls what it knows stale")
+	}
+	c.lead[1] = false
+	c.run(3 * time.Second)
+	if r := c.wantOK(c.do(1, get)); !r.Stale || len(r.Replicas) > 0 {
+		t.Errorf("with a lease that is over it answers %+v", r)
+	}
+	if r := c.do(1, &session.Request{Kind: session.Get, ID: id}); r.Status != session.Unavailable {
+		t.Errorf("without ?consistency=stale it answers %+v", r)
+	}
+}
+
 // A detached member that serves in the owner's place does not know which copies
 // have what it tells of.
 func TestNode_detachedReadNamesNoReplicas(t *testing.T) {

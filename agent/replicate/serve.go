@@ -176,8 +176,11 @@ func (n *Node) readStale(c *call) bool {
 		return false
 	}
 	e := n.store.Get(c.slot, c.req.ID)
-	if e == nil || e.Rec.Dead || n.ended(e) || n.owns(c.slot) && n.open(c.slot) {
+	if e == nil || e.Rec.Dead || n.ended(e) {
 		return false
+	}
+	if n.owns(c.slot) && n.open(c.slot) && !n.leaseOver() {
+		return false // it can tell what is true
 	}
 	req := *c.req
 	req.Touch = false

@@ -244,6 +244,21 @@ func TestLoad_devIsWholeByItself(t *testing.T) {
 	}
 }
 
+func TestLoad_refuseOfTwoIsWarned(t *testing.T) {
+	t.Parallel()
+	for expect, warned := range map[string]bool{"1": false, "2": true, "3": false} {
+		for mode, may := range map[string]bool{"refuse": true, "serve": false} {
+			out := mustLoad(t, Options{
+				Flags:   []Setting{{"data_dir", "/nowhere", "-data-dir"}, {"bind", "127.0.0.1", "-bind"}, {"bootstrap_expect", expect, "-bootstrap-expect"}, {"retry_join", "127.0.0.2", "-retry-join"}},
+				Environ: []string{"RONDEL_SESSION_ON_PARTITION=" + mode},
+			})
+			if got := strings.Contains(out.Warnings.Error(), "while either is down"); got != (warned && may) {
+				t.Errorf("%s with %s members: warnings %v", mode, expect, out.Warnings)
+			}
+		}
+	}
+}
+
 func TestLoad_environmentUnknownIsWarned(t *testing.T) {
 	t.Parallel()
 	out := mustLoad(t, Options{Flags: []Setting{devFlag()}, Environ: []string{"RONDEL_SESION_TTL=1m", "RONDEL_HTTP_ADDR=x", "RONDEL_SERVICE=shop:8080,blog:8081"}})

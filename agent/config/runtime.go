@@ -87,6 +87,9 @@ func (f *File) runtime(c *checker, host Host) Runtime {
 	if r.Dev && len(r.Proxy.ACME.Hosts) > 0 {
 		c.warn("proxy.acme.hosts", "", "with -dev certificates are obtained anew at each start, and authorities limit how many there may be in a week")
 	}
+	if r.Cluster.OnPartition == Refuse && r.Cluster.Replicas > 0 && r.Join.BootstrapExpect == 2 {
+		c.warn("session.on_partition", string(Refuse), "writes to two members at least: with two, sessions cannot be changed while either is down; three go on without one")
+	}
 	checkRoutes(c, r.Routes)
 	checkRedirects(c, r.Routes, r.Proxy)
 	checkListeners(c, r)

@@ -26,7 +26,7 @@ type Command struct {
 func New(streams term.Streams) *Command {
 	c := &Command{Verb: flags.NewVerb(streams, flags.Usage{
 		Name: "leave",
-		Text: "Makes the agent leave the cluster for good and stop: it finishes its requests, hands its sessions over, and gives up its place on the ring and its vote. " +
+		Text: "Makes the agent leave the cluster for good and stop: it hands its sessions over, finishes its requests, and gives up its place on the ring and its vote. " +
 			"The command returns when that is done, and shows meanwhile what is left. Where nothing could be handed over for a minute the agent stays, and the command fails.\n\n" +
 			"It refuses where the cluster would lose its quorum, and for the last member. To stop an agent that will come back, send its process SIGTERM instead.",
 		Examples: []string{"rondel leave", "rondel leave -http-addr=10.0.0.11:8700"},
@@ -54,6 +54,14 @@ func (c *Command) run(ctx context.Context, client *api.Client, _ []string) error
 	return err
 }
 
+// left says what keeps the agent.
+func left(info *api.RingInfo, name string) string {
+	if m := handover.Find(info, name); m != nil && m.Slots+m.Owned+m.Copies == 0 {
+		return name + " has handed over everything, and ends the requests that are under way"
+	}
+	return handover.Left(info, name)
+}
+
 // leave asks the agent to leave, and tells meanwhile what it has yet to hand
 // over.
 func (c *Command) leave(ctx context.Context, client *api.Client) error {
@@ -74,7 +82,7 @@ func (c *Command) leave(ctx context.Context, client *api.Client) error {
 		name := self.Member.Name
 		w := handover.Watcher{Client: client, Err: c.Err}
 		_, _ = w.Until(watched, // the same here
-			func(info *api.RingInfo) string { return handover.Left(info, name) },
+			func(info *api.RingInfo) string { return left(info, name) },
 			func(info *api.RingInfo) (bool, error) { return handover.Find(info, name) == nil, nil })
 	})
 	err := client.Agent().Leave(ctx, c.force)

@@ -36,8 +36,8 @@ func TestNode_whoWasAwayForLongForgets(t *testing.T) {
 	for _, id := range []session.ID{own, old} {
 		n.store.Put(0, made(t, id, session.Gen{Re: 1, Detach: 1, Num: 3}, "1"), c.now.Mono, 0, 100*time.Hour)
 	}
-	n.markUnsettled(n.store.Get(0, own))
-	n.markUnsettled(n.store.Get(0, old))
+	n.markUnsettled(n.store.Get(0, own), c.now.Mono)
+	n.markUnsettled(n.store.Get(0, old), c.now.Mono)
 	n.unsettled[1].since = c.now.Mono - int64(n.p.Tombstone)
 	c.fail(3)
 	c.change(4, func(s *ring.SlotState) { // 3 has the last copy

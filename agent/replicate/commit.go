@@ -63,9 +63,9 @@ func (n *Node) commit(w *write) {
 		}
 	}
 	if n.passedOver(w) || w.detached || w.few {
-		n.markUnsettled(e)
+		n.markUnsettled(e, w.began)
 		if twin != nil {
-			n.markUnsettled(twin)
+			n.markUnsettled(twin, w.began)
 		}
 	}
 	n.answer(w, w.acked(s), e, twin)

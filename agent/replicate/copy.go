@@ -97,7 +97,7 @@ func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update, fro
 	merged, conflicts := session.Merge(e.Rec, u.Full)
 	if session.SameContent(merged, e.Rec) && newer <= 0 {
 		if !session.SameContent(merged, u.Full) {
-			n.markUnsettled(e)
+			n.markUnsettled(e, n.now.Mono)
 		}
 		return true
 	}
@@ -109,7 +109,7 @@ func (n *Node) storeMerged(h ring.Slot, e *session.Entry, u *session.Update, fro
 	}
 	e = n.put(h, merged, u.Age, left, nil)
 	if !known {
-		n.markUnsettled(e)
+		n.markUnsettled(e, n.now.Mono)
 	}
 	return true
 }

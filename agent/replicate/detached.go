@@ -132,6 +132,7 @@ func (n *Node) attached() {
 		return
 	}
 	n.detach.on = false
+	n.keepOld()
 	for h := range ring.Slot(ring.Slots) {
 		n.endDetachedSlot(h)
 	}

@@ -134,7 +134,7 @@ func TestNode_endedSessionIsNotBroughtBackByAnOffer(t *testing.T) {
 		session.Env{MaxSize: 1 << 20, Gen: session.Gen{Re: 1, Detach: 1, Num: 3}})
 	c.between(true, []number{3}, []number{1, 2})
 	c.detach(3, 3)
-	c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, ch.Next, c.now.Mono, 0, time.Minute))
+	c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, ch.Next, c.now.Mono, 0, time.Minute), c.now.Mono)
 	c.run(3 * time.Minute)
 	c.between(false, []number{3}, []number{1, 2})
 	c.lead[3] = true
@@ -157,7 +157,7 @@ func TestNode_mergeIsNoUse(t *testing.T) {
 	c.between(true, []number{3}, []number{1, 2})
 	c.detach(3, 3)
 	rec := made(t, id, session.Gen{Re: 1, Detach: 1, Num: 3}, "1")
-	c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, rec, c.now.Mono, 0, 10*time.Minute))
+	c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, rec, c.now.Mono, 0, 10*time.Minute), c.now.Mono)
 	c.between(false, []number{3}, []number{1, 2})
 	c.lead[3] = true
 	c.run(3 * time.Second)
@@ -174,7 +174,7 @@ func TestNode_offersComeInBatches(t *testing.T) {
 	const many, bound = 768, 256
 	for range many {
 		rec := made(t, c.mint(0), session.Gen{Re: 1, Detach: 1, Num: 3}, "1")
-		c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, rec, c.now.Mono, 0, time.Hour))
+		c.nodes[3].markUnsettled(c.nodes[3].store.Put(0, rec, c.now.Mono, 0, time.Hour), c.now.Mono)
 	}
 	c.between(false, []number{3}, []number{1, 2})
 	at, offers, most := int64(0), 0, 0

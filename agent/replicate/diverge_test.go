@@ -74,7 +74,7 @@ func TestNode_whatIsOfferedIsNoDifference(t *testing.T) {
 			c.spoil(3, 0, id, "after")
 			e := c.nodes[3].store.Get(0, id)
 			if apart {
-				c.nodes[3].markUnsettled(e)
+				c.nodes[3].markUnsettled(e, c.now.Mono)
 				c.nodes[3].offerAt = c.now.Mono // not at once
 			}
 			c.nodes[1].slots[0].repair = 0

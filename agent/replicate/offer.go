@@ -14,12 +14,12 @@ type unsettled struct {
 	since int64
 }
 
-func (n *Node) markUnsettled(e *session.Entry) {
+func (n *Node) markUnsettled(e *session.Entry, since int64) {
 	if n.refuse || e.Unsettled {
 		return
 	}
 	n.settle(e, false)
-	n.unsettled = append(n.unsettled, unsettled{e, n.now.Mono})
+	n.unsettled = append(n.unsettled, unsettled{e, since})
 }
 
 // tickOffers hands unsettled records to their owners; this member's own are
@@ -29,6 +29,7 @@ func (n *Node) tickOffers() {
 		return
 	}
 	n.offerAt = n.now.Mono
+	n.keepOld()
 	all := n.unsettled
 	n.unsettled = nil
 	budget, late := offersAtOnce, []unsettled(nil)
@@ -51,6 +52,18 @@ func (n *Node) tickOffers() {
 		}
 	}
 	n.unsettled = append(n.unsettled, late...)
+}
+
+// keepOld stops offering what this member kept to itself for longer than tombstones
+// are remembered: what was deleted meanwhile would come back (E2).
+func (n *Node) keepOld() {
+	n.unsettled = slices.DeleteFunc(n.unsettled, func(u unsettled) bool {
+		old := n.now.since(u.since) >= n.p.Tombstone && !n.owns(u.Slot())
+		if old && !u.Gone() {
+			n.settle(u.Entry, true)
+		}
+		return old
+	})
 }
 
 // followDiscards forgets what is old where the table says so (E2), or where this

@@ -184,10 +184,10 @@ func TestForceLeave(t *testing.T) {
 		c := agenttest.NewCluster(t, 4)
 		dead := c.Other(c.Leader()).Name
 		asked := c.Other(dead, c.Leader())
-		if a := asked.Do("PUT", "/v1/agent/force-leave/"+dead, nil); a.Status != 409 {
+		if a := asked.Do("PUT", "/v1/agent/force-leave/"+dead, nil); a.Status != 409 || !strings.HasPrefix(a.Error, dead+" is alive: run `rondel leave` there, ") {
 			t.Errorf("force-leave of a member that is alive answers %s", a)
 		}
-		if a := asked.Do("PUT", "/v1/agent/force-leave/nobody", nil); a.Status != 404 {
+		if a := asked.Do("PUT", "/v1/agent/force-leave/nobody", nil); a.Status != 404 || !strings.HasPrefix(a.Error, "no member has the name nobody; ") {
 			t.Errorf("force-leave of an unknown member answers %s", a)
 		}
 		w := newWatch(t, c)

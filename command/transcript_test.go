@@ -135,7 +135,7 @@ func stories() map[string]struct {
 			"PUT /v1/agent/leave?force=true":            ``,
 			"PUT /v1/agent/force-leave/web3":            ``,
 			"PUT /v1/agent/force-leave/web3?prune=true": ``,
-			"PUT /v1/agent/force-leave/web1":            `409 {"Error":"web1 is alive; use leave there","Code":"conflict"}`,
+			"PUT /v1/agent/force-leave/web1":            `409 {"Error":"web1 is alive: stop it first","Code":"conflict"}`,
 			"PUT /v1/agent/reload":                      `{"Changed":["route.shop","session.ttl"],"NeedsRestart":["bind"]}`,
 			"GET /v1/agent/self":                        `{"Stats":{"raft":{"term":"3","state":"Leader"},"gossip":{"health":"0"}}}`,
 			"GET /v1/agent/monitor?loglevel=debug":      "one line\nanother\n",

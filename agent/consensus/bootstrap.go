@@ -60,23 +60,29 @@ type State struct {
 	List     []member.ID
 }
 
+// inCluster is why nobody starts a cluster where there is one already.
+const inCluster = "a member is in a cluster already"
+
 // pick decides who starts the cluster as far as self can see: the first members
 // by id of those that expect the same number, as soon as there are so many. Why
 // says what is missing where there is nobody.
 func pick(self Starter, seen []Starter) (list []Starter, why string) {
-	if self.Expect <= 0 {
-		return nil, "bootstrap_expect is not set"
-	}
 	all := map[member.ID]Starter{self.ID: self}
 	for _, s := range seen {
 		if s.ID != self.ID {
 			all[s.ID] = s
 		}
 	}
+	for _, s := range all {
+		if s.Cluster != [16]byte{} {
+			return nil, inCluster
+		}
+	}
+	if self.Expect <= 0 {
+		return nil, "bootstrap_expect is not set"
+	}
 	for id, s := range all {
 		switch {
-		case s.Cluster != [16]byte{}:
-			return nil, "a member is in a cluster already"
 		case s.Expect == 0:
 			delete(all, id)
 		case s.Expect != self.Expect:
@@ -106,7 +112,12 @@ func agreed(self member.ID, list []Starter, answers map[member.ID]State) (why st
 		return "others start the cluster"
 	}
 	for _, a := range answers {
-		if a.HasState || a.Cluster != [16]byte{} {
+		if a.Cluster != [16]byte{} {
+			return inCluster
+		}
+	}
+	for _, a := range answers {
+		if a.HasState {
 			return "a member has raft state already"
 		}
 	}
@@ -193,8 +204,8 @@ func (b *Bootstrap) list() ([]Starter, string) {
 	return list, why
 }
 
-// Run returns when this server has Raft state: made here, or brought by the
-// leader of a cluster that took it in.
+// Run returns when this server has Raft state that it made itself or had at the
+// start; where the leader of a cluster takes it in, when the table names it.
 func (b *Bootstrap) Run(ctx context.Context) error {
 	select {
 	case <-b.cfg.Node.Ready():
@@ -205,12 +216,16 @@ func (b *Bootstrap) Run(ctx context.Context) error {
 	defer tick.Stop()
 	said := ""
 	for !b.cfg.Node.HasState() {
-		why, err := b.try(ctx)
-		if err != nil {
+		why, made, err := b.try(ctx)
+		if made || err != nil {
 			return err
 		}
 		if why != said && why != "" {
-			b.log.Info("no cluster yet", "reason", why)
+			if why == inCluster {
+				b.log.Info("found a cluster, to be taken in by its leader")
+			} else {
+				b.log.Info("no cluster yet", "reason", why)
+			}
 			said = why
 		}
 		select {
@@ -219,13 +234,32 @@ func (b *Bootstrap) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+	if said != "" {
+		b.awaitNamed(ctx)
+	}
 	return nil
 }
 
-func (b *Bootstrap) try(ctx context.Context) (why string, err error) {
+// awaitNamed waits until the table names this member, and says so.
+func (b *Bootstrap) awaitNamed(ctx context.Context) {
+	for {
+		t, newer := b.cfg.Node.Watch()
+		if t.ByID(b.cfg.Self.ID) != nil {
+			b.log.Info("member of the cluster", "members", len(t.Members))
+			return
+		}
+		select {
+		case <-newer:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *Bootstrap) try(ctx context.Context) (why string, made bool, err error) {
 	list, why := b.list()
 	if why != "" {
-		return why, nil
+		return why, false, nil
 	}
 	asked := b.cfg.View()
 	for _, s := range list {
@@ -234,7 +268,7 @@ func (b *Bootstrap) try(ctx context.Context) (why string, err error) {
 		}
 	}
 	if why := agreed(b.cfg.Self.ID, list, b.ask(ctx, asked)); why != "" {
-		return why, nil
+		return why, false, nil
 	}
 	voters := len(list)
 	if b.cfg.Voters != nil {
@@ -247,16 +281,16 @@ func (b *Bootstrap) try(ctx context.Context) (why string, err error) {
 	if !slices.ContainsFunc(servers, func(s Server) bool { return s.ID == b.cfg.Self.ID && s.Voter }) {
 		// A server without a vote may not make the first entry itself; it gets
 		// the log from whoever leads.
-		return "the voters make the cluster", nil
+		return "the voters make the cluster", false, nil
 	}
 	err = b.cfg.Node.Bootstrap(ctx, servers)
 	if errors.Is(err, ErrHasState) || ctx.Err() != nil {
-		return "", nil
+		return "", false, nil
 	}
 	if err == nil {
 		b.log.Info("cluster made", "servers", len(servers))
 	}
-	return "", err
+	return "", err == nil, err
 }
 
 // ask asks all but itself at once. Who does not answer in time is left out.

@@ -1,18 +1,22 @@
 package consensus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"pgregory.net/rapid"
 
 	"github.com/rondel-project/rondel/agent/member"
+	"github.com/rondel-project/rondel/agent/ring"
 )
 
 func TestPick(t *testing.T) {
@@ -30,6 +34,7 @@ func TestPick(t *testing.T) {
 		"others only join":       {at(2, 2), []Starter{at(1, 0), at(0, 2)}, []member.ID{idOf(0), idOf(2)}},
 		"more than expected":     {at(3, 2), []Starter{at(0, 2), at(1, 2), at(3, 2)}, []member.ID{idOf(0), idOf(1)}},
 		"different numbers":      {at(0, 2), []Starter{at(1, 3)}, nil},
+		"waits beside a cluster": {at(0, 0), []Starter{{ID: idOf(1), Cluster: [16]byte{1}}}, nil},
 		"somebody has a cluster": {at(0, 1), []Starter{{ID: idOf(1), Cluster: [16]byte{1}}}, nil},
 		"seen twice counts once": {at(0, 2), []Starter{at(0, 2), at(0, 2)}, nil},
 	} {
@@ -143,6 +148,71 @@ func TestBootstrap_threeAndALatecomer(t *testing.T) {
 		cancel()
 		wg.Wait()
 	})
+}
+
+// Who comes to a cluster says that it has found it, and that it is a member once
+// the table names it; not before, and nothing of a cluster that is missing.
+func TestBootstrap_saysThatItWasTakenIn(t *testing.T) {
+	t.Parallel()
+	for _, expect := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			defer f.stopAll()
+			f.start(0, "a0", "")
+			f.bootstrap(1)
+			l, s := f.leader(), f.start(1, "a1", "")
+			var log lines
+			b := NewBootstrap(BootstrapConfig{
+				Node: s.Node, Self: Starter{ID: s.id, Addr: s.addr, Expect: expect},
+				Log:  hclog.New(&hclog.LoggerOptions{Output: &log}),
+				View: func() []Starter { return []Starter{{ID: l.id, Addr: l.addr, Expect: 1, Cluster: [16]byte{1}}} },
+			})
+			ended := make(chan error, 1)
+			go func() { ended <- b.Run(t.Context()) }()
+			says := func(when string, found, named int) {
+				t.Helper()
+				time.Sleep(3 * time.Second)
+				text := log.text()
+				if strings.Count(text, "found a cluster") != found || strings.Count(text, "member of the cluster: members=2") != named || strings.Contains(text, "no cluster") {
+					t.Errorf("%s it says:\n%s", when, text)
+				}
+			}
+			says("before it is taken in", 1, 0)
+			if err := l.AddNonvoter(t.Context(), s.id, s.addr); err != nil {
+				t.Fatal(err)
+			}
+			says("before the table names it", 1, 0)
+			d := ring.NewDraft(l.Table())
+			d.First([16]byte{1}, ring.Settings{}, []ring.Key{{ID: 1}}, []ring.Candidacy{
+				{ID: l.id, Name: "m0", Addr: l.addr, Boot: member.Boot{1}}, {ID: s.id, Name: "m1", Addr: s.addr, Boot: member.Boot{2}},
+			})
+			if _, err := l.Propose(t.Context(), d.Change()); err != nil {
+				t.Fatal(err)
+			}
+			says("as a member", 1, 1)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// lines is what a log holds.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }
 
 func TestQuiet(t *testing.T) {

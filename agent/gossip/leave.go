@@ -12,8 +12,8 @@ import (
 
 // Errors of ForceLeave.
 var (
-	ErrUnknownMember = errors.New("no member has this name")
-	ErrStillHere     = errors.New("the member is alive: tell it to leave, or stop it first")
+	ErrUnknownMember = errors.New("no member has the name")
+	ErrStillHere     = errors.New("is alive")
 )
 
 const leaveLimit = 5 * time.Second
@@ -71,10 +71,10 @@ func (g *Gossip) ForceLeave(name string, prune bool) error {
 	switch {
 	case m == nil:
 		g.mu.Unlock()
-		return fmt.Errorf("force-leave %s: %w", name, ErrUnknownMember)
+		return fmt.Errorf("%w %s; `rondel members` lists them", ErrUnknownMember, name)
 	case m.Here():
 		g.mu.Unlock()
-		return fmt.Errorf("force-leave %s: %w", name, ErrStillHere)
+		return fmt.Errorf("%s %w: run `rondel leave` there, or stop it and try again when `rondel members` shows it as failed", name, ErrStillHere)
 	case m.Status == member.Left && !prune:
 		g.mu.Unlock()
 		return nil

@@ -37,7 +37,7 @@ func (c *Command) Run(args []string) int { return c.Ask(args, c.run) }
 
 func (c *Command) run(ctx context.Context, client *api.Client, args []string) error {
 	if err := client.Agent().ForceLeave(ctx, args[0], c.prune); err != nil {
-		return fmt.Errorf("force %s to leave: %w", args[0], err)
+		return err // names the member
 	}
 	_, err := fmt.Fprintf(c.Out, "Member %s has left.\n", term.Clean(args[0]))
 	return err

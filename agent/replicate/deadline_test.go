@@ -53,7 +53,7 @@ func TestNode_usesWaitForTheBatchOnItsWay(t *testing.T) {
 		}
 	}
 	for _, id := range ids {
-		c.wantOK(c.do(1, &session.Request{Kind: session.Touch, ID: id}))
+		c.step(1, func(n *Node, out *Out) { n.Use(c.now, 0, id, 0, out) })
 		c.run(31 * time.Second)
 	}
 	if largest != 1 {

@@ -118,9 +118,10 @@ func (p *peer) confirmed(round uint64) bool {
 	return (p.touch == nil || p.touchFrom > round) && (len(p.touchNext) == 0 || p.touchNext[0].round > round)
 }
 
-// answerTold answers those who wait for copies that have heard meanwhile. In serve
-// mode one copy is enough after a while, or none where a detached member is alone, as
-// for a write (S1).
+// answerTold answers those who wait for copies that have heard meanwhile. A slow copy
+// is waited for until it does not count any more: it could take over with what it
+// knows. Without a leader nobody can see to that, and one copy is enough after a while,
+// or none where a detached member is alone, as for a write (S1).
 func (n *Node) answerTold() {
 	if len(n.telling.waiting) == 0 {
 		return
@@ -129,11 +130,11 @@ func (n *Node) answerTold() {
 	n.telling.waiting = nil
 	var keep []*usedOp
 	for _, u := range waiting {
-		late := !n.refuse && n.now.since(u.began) > n.p.Degrade
+		late := n.isDetached() && n.now.since(u.began) > n.p.Degrade
 		switch {
 		case !n.serves(u.slot), n.leaseOver(), u.o.deadline <= n.now.Mono:
 			n.finish(u.o, retry())
-		case n.told(u.slot, u.round), late && (n.toldAny(u.slot, u.round) || n.isDetached() && !n.wakeup.dozing):
+		case n.told(u.slot, u.round), late && (n.toldAny(u.slot, u.round) || !n.wakeup.dozing):
 			n.finish(u.o, u.resp)
 		default:
 			keep = append(keep, u)

@@ -3,9 +3,12 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rondel-project/rondel/api"
@@ -54,6 +57,21 @@ func newRequest(r *http.Request) *request {
 		q.query, q.queryErr = url.ParseQuery(r.URL.RawQuery)
 	}
 	return q
+}
+
+// understood refuses a parameter that is not among names: whoever mistypes one means
+// something that would be ignored.
+func (a *asked) understood(names string) error {
+	if len(a.query) == 0 {
+		return nil
+	}
+	list := append(strings.Fields(names), "pretty")
+	for _, name := range slices.Sorted(maps.Keys(a.query)) {
+		if !slices.Contains(list, name) {
+			return badRequest("?%s: this endpoint has no such parameter; it has %s", url.QueryEscape(name), strings.Join(list, ", "))
+		}
+	}
+	return nil
 }
 
 // flag reports whether a query parameter is given and not said to be false.

@@ -15,6 +15,7 @@ type route struct {
 	method  string
 	pattern string
 	handle  func(http.ResponseWriter, *request) error
+	query   string // the parameters that it knows beside pretty, with a space between them
 }
 
 // node is a place in the tree of paths.

@@ -179,6 +179,9 @@ func (s *Server) serve(w *statusWriter, r *request) (pattern string, err error) 
 	if r.queryErr != nil {
 		return route.pattern, badRequest("the query is malformed: %s", r.queryErr)
 	}
+	if err := r.understood(route.query); err != nil {
+		return route.pattern, err
+	}
 	return route.pattern, route.handle(w, r)
 }
 

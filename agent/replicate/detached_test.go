@@ -327,3 +327,22 @@ func TestNode_queuedWriteWaitsForALease(t *testing.T) {
 		t.Error("no answer under the next lease")
 	}
 }
+
+// A member that came to own a slot and lost its leader before it could open it serves
+// what it and those whom it can ask hold. It does not know who else does.
+func TestNode_detachedOwnerOfAClosedSlotNamesNoReplicas(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, false)
+	id := c.create(0)
+	c.between(true, []number{2}, []number{1, 3})
+	c.change(0, func(s *ring.SlotState) { s.Owner = 2 })
+	c.detach(2, 2)
+	if c.nodes[2].open(0) {
+		t.Fatal("the slot is open")
+	}
+	for name, req := range map[string]*session.Request{"get": {Kind: session.Get, ID: id}, "touch": touch(id)} {
+		if r := c.wantOK(c.do(2, req)); len(r.Replicas) > 0 {
+			t.Errorf("%s names %v", name, r.Replicas)
+		}
+	}
+}

@@ -150,9 +150,10 @@ func (n *Node) times(e *session.Entry, r *session.Response) {
 }
 
 // holders returns the members beside this one that hold the session's present
-// version. Only its owner knows; a detached member in its place does not.
+// version. Only an owner that has opened the slot knows; a detached member, which asks
+// for each session by itself, does not.
 func (n *Node) holders(h ring.Slot, id session.ID) []number {
-	if !n.owns(h) {
+	if !n.owns(h) || !n.open(h) {
 		return nil
 	}
 	s := &n.t.Slots[h]

@@ -189,11 +189,11 @@ func (n *network) toLeader(h *host, m ring.Message) {
 	if to < 0 || to != h.idx && !n.reachable(h, to) {
 		return
 	}
-	msg := n.recode(m)
+	msg, boot := n.recode(m), w.hosts[to].boot
 	n.carry(h.idx, to, 0, func() {
 		r := w.hosts[to]
-		if !r.up || r.lead == nil {
-			return
+		if !r.up || r.boot != boot || r.lead == nil {
+			return // the connection was to another process
 		}
 		switch m := msg.(type) {
 		case *ring.Renew:

@@ -43,13 +43,21 @@ func (a *Agent) end() { a.endOnce.Do(func() { close(a.ending) }) }
 
 // handOver has others take this member's slots before it stops.
 func (a *Agent) handOver(ctx context.Context) {
-	if a.gone.Load() || a.alone() {
+	if a.gone.Load() {
+		return
+	}
+	peers := newLookout()
+	if a.alone() {
+		a.sayLast(peers)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	a.stepDown(ctx)
-	if err := a.askToStop(ctx, stopWait); err != nil {
+	switch err := a.askToStop(ctx, stopWait, peers); {
+	case errors.Is(err, errLast):
+		a.sayLast(peers)
+	case err != nil:
 		a.log.Warn("stopping before others serve all of this member's slots", "error", err)
 	}
 }
@@ -85,21 +93,37 @@ func (a *Agent) stepDown(ctx context.Context) {
 	}
 }
 
-// errStuck means that nothing was handed over for a while.
-var errStuck = errors.New("nothing was handed over for a while")
+var (
+	// errStuck means that nothing was handed over for a while.
+	errStuck = errors.New("nothing was handed over for a while")
+	// errLast means that all others are stopping, too, or were gone before.
+	errLast = errors.New("no other member stays")
+)
 
 // askToStop asks the leader, again and again, to give this member's slots to
 // others, until none needs it any more. It gives up when for the time of stuck
-// none was.
-func (a *Agent) askToStop(ctx context.Context, stuck time.Duration) error {
-	var free time.Time // since when it owns nothing
-	return a.ask(ctx, stuck, nil, func(self ring.Holder, n need) (*ring.Stop, bool) {
+// none was, and with errLast when nobody stays.
+func (a *Agent) askToStop(ctx context.Context, stuck time.Duration, peers *lookout) error {
+	var free, last time.Time // since when it owns nothing, and nobody stays
+	err := a.ask(ctx, stuck, nil, func(self ring.Holder, n need) (*ring.Stop, bool) {
 		if n.owned == 0 && free.IsZero() {
 			free = time.Now()
 		}
+		if stays, _ := peers.look(a); stays {
+			last = time.Time{}
+		} else if last.IsZero() {
+			last = time.Now()
+		}
 		done := n.owned == 0 && n.unsettled == 0 && (n.held == 0 || time.Since(free) > 2*time.Second)
-		return &ring.Stop{From: self}, done
+		if done {
+			last = time.Time{} // no matter to this member
+		}
+		return &ring.Stop{From: self}, done || !last.IsZero() && time.Since(last) > lastWait
 	})
+	if err == nil && !last.IsZero() {
+		return errLast
+	}
+	return err
 }
 
 // askToLeave asks the leader to have others take everything over for good.

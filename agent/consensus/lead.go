@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -48,6 +49,10 @@ func (n *Node) Lead(ctx context.Context, work func(context.Context, Term) error)
 		case err := <-l.done:
 			l.stop()
 			if err == nil || ctx.Err() != nil || r.State() != raft.Leader {
+				continue
+			}
+			if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+				l.again = time.After(leadAgain) // for the case that it comes to nothing
 				continue
 			}
 			n.log.Error("leader work failed", "error", err)

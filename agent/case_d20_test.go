@@ -19,8 +19,9 @@ func TestCase_D20_writesAtExpiry(t *testing.T) {
 		members := c.Members()
 		const ttl = 2 * time.Second
 		var work sync.WaitGroup
-		for i := range 300 {
+		for i := range 1000 {
 			work.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond) // one after the other, or their connections fill the listener's queue
 				id := ok(t, "create", members[i%3].Create(attrs{"first": 1}, "2s")).ID
 				time.Sleep(1900*time.Millisecond + time.Duration(rand.IntN(200))*time.Millisecond)
 				wrote := members[(i+1)%3].Patch(id, attrs{"second": 2})

@@ -60,28 +60,13 @@ func (c *trio) named(owner number) (session.ID, ring.Slot) {
 func TestNode_learnerKnowsWhatWasToldBeforeItsRecordCameTwice(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, true)
-	c.change(0, func(s *ring.SlotState) { s.InSync = c.holders(1, 2) })
-	id := c.brief(0)
-	c.run(40 * time.Second)
-	c.taking = true
-	var late []envelope
-	c.lose = func(e envelope) bool {
-		_, record := e.msg.(*Replicate)
-		if record && e.to.Num == 3 {
-			late = append(late, e)
-		}
-		return record && e.to.Num == 3
-	}
-	c.learn(0, 3)
-	for len(late) == 0 {
-		c.run(25 * time.Millisecond)
-	}
+	id, late := c.heldUp()
 	h := c.start(1, touch(id))
-	for len(late) == 1 {
+	for len(*late) == 1 {
 		c.run(25 * time.Millisecond)
 	}
 	c.lose = nil
-	c.queue = append(late[:2], c.queue...)
+	c.queue = append((*late)[:2], c.queue...)
 	c.run(2 * time.Second)
 	if !c.table.Slots[0].InSyncHas(c.holder(3)) {
 		t.Fatal("the learner does not count")

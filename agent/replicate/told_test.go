@@ -138,29 +138,36 @@ func TestNode_useIsAskedOfTheNextOwner(t *testing.T) {
 	}
 }
 
-// What is told while the record is on its way to a learner is told again.
-func TestNode_learnerKnowsWhatWasToldBeforeItsRecordCame(t *testing.T) {
-	t.Parallel()
-	c := newTrio(t, true)
+// heldUp makes member 3 a learner of a slot with one session, idle for long, whose
+// record does not come: what is sent of it is kept.
+func (c *trio) heldUp() (id session.ID, late *[]envelope) {
+	c.t.Helper()
 	c.change(0, func(s *ring.SlotState) { s.InSync = c.holders(1, 2) })
-	id := c.brief(0)
+	id, late = c.brief(0), new([]envelope)
 	c.run(40 * time.Second)
 	c.taking = true
-	var late []envelope
 	c.lose = func(e envelope) bool {
 		_, record := e.msg.(*Replicate)
 		if record && e.to.Num == 3 {
-			late = append(late, e)
+			*late = append(*late, e)
 		}
 		return record && e.to.Num == 3
 	}
 	c.learn(0, 3)
-	for len(late) == 0 {
+	for len(*late) == 0 {
 		c.run(25 * time.Millisecond)
 	}
+	return id, late
+}
+
+// What is told while the record is on its way to a learner is told again.
+func TestNode_learnerKnowsWhatWasToldBeforeItsRecordCame(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, true)
+	id, late := c.heldUp()
 	c.lose = nil
 	c.wantOK(c.do(1, touch(id)))
-	c.queue = append(late[:1], c.queue...)
+	c.queue = append((*late)[:1], c.queue...)
 	c.run(2 * time.Second)
 	if !c.table.Slots[0].InSyncHas(c.holder(3)) {
 		t.Fatal("the learner does not count")
